@@ -1,0 +1,261 @@
+"""Single-worker A3C: one agent, one environment, one update window."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from wmg import deferred
+from wmg.config import HYPER_NAMES, Hyper
+from wmg.types import Agent, Env, Observation, Output
+
+
+def _hyper_of_arrays(_: None, numbers: Iterable[Any]) -> Hyper:
+    """Numbers were checked when settings were made; arrays and tracers cannot be."""
+    hyper = object.__new__(Hyper)
+    hyper.__dict__.update(zip(HYPER_NAMES, numbers, strict=True))
+    return hyper
+
+
+jax.tree_util.register_pytree_node(
+    Hyper, lambda hyper: ([getattr(hyper, n) for n in HYPER_NAMES], None), _hyper_of_arrays
+)
+
+
+class Scene(eqx.Module):
+    """Where an episode stands: the environment's side and the agent's side of it."""
+
+    state: PyTree[Any]
+    observation: Observation
+    memory: PyTree[Any]
+
+
+class Run(eqx.Module):
+    """The whole of a training run: what a checkpoint holds, and all that resuming needs."""
+
+    agent: Agent
+    optimizer: PyTree[Any]
+    scene: Scene
+    key: PRNGKeyArray
+    steps: Int[Array, ""]
+    diverged: Bool[Array, ""]
+    """Whether a loss or gradient was not finite; such a run stands still from then on."""
+
+
+class Totals(eqx.Module):
+    """Sums over the windows of a report interval."""
+
+    steps: Int[Array, ""]
+    windows: Int[Array, ""]
+    episodes: Int[Array, ""]
+    successes: Int[Array, ""]
+    reward: Float[Array, ""]
+    policy_loss: Float[Array, ""]
+    value_loss: Float[Array, ""]
+    entropy: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+
+    @staticmethod
+    def zeros() -> "Totals":
+        counts = [jnp.zeros((), jnp.int32)] * 4
+        return Totals(*counts, *[jnp.zeros(())] * 5)
+
+
+class Moment(eqx.Module):
+    """What one step of a window leaves behind for the loss."""
+
+    logits: Float[Array, " actions"]
+    value: Float[Array, ""]
+    action: Int[Array, ""]
+    reward: Float[Array, ""]
+    valid: Bool[Array, ""]
+    """False where the episode was over before this step."""
+    success: Bool[Array, ""]
+
+
+def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
+    """The beginning of an episode."""
+    state, observation = env.reset(key)
+    return Scene(state, observation, agent.initial_memory())
+
+
+def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
+    """A run that has not taken a step."""
+    skey, key = jax.random.split(key)
+    flat, _ = ravel_pytree(eqx.filter(agent, eqx.is_inexact_array))
+    adam = optax.scale_by_adam().init(flat)
+    scene = start_scene(env, agent, skey)
+    return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+
+
+def sample(
+    logits: Float[Array, " actions"], noise: Float[Array, " actions"]
+) -> Int[Array, ""]:
+    """An action from the policy, given Gumbel noise."""
+    return jnp.argmax(logits + noise).astype(jnp.int32)
+
+
+def returns(
+    rewards: Float[Array, " time"],
+    valid: Bool[Array, " time"],
+    bootstrap: Float[Array, ""],
+    discount: Float[Array, ""] | float,
+) -> Float[Array, " time"]:
+    """Discounted n-step returns, counting back from `bootstrap` = V(next observation).
+
+    Steps that are not `valid` pass the return through unchanged, so a window cut short by
+    the end of an episode needs only `bootstrap = 0`.
+    """
+
+    def back(after: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, valid = step
+        here = jnp.where(valid, reward + discount * after, after)
+        return here, here
+
+    return jax.lax.scan(back, bootstrap, (rewards, valid), reverse=True, unroll=True)[1]
+
+
+def loss_terms(
+    moments: Moment, bootstrap: Float[Array, ""], hyper: Hyper
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """Policy loss, value loss and entropy of a window: sums over its steps, not means."""
+    valid = moments.valid
+    target = returns(moments.reward * hyper.reward_scale, valid, bootstrap, hyper.discount)
+    log_policy = jax.nn.log_softmax(moments.logits)
+    taken = jnp.take_along_axis(log_policy, moments.action[:, None], axis=1)[:, 0]
+    advantage = jax.lax.stop_gradient(target - moments.value)
+    error = jax.lax.stop_gradient(target) - moments.value
+    entropy = -(jnp.exp(log_policy) * log_policy).sum(1)
+    policy_loss = -jnp.sum(taken * advantage, where=valid)
+    value_loss = jnp.sum(jnp.square(error), where=valid)
+    return policy_loss, value_loss, jnp.sum(entropy, where=valid)
+
+
+def play_step(
+    env: Env,
+    output: Output,
+    scene: Scene,
+    noise: Float[Array, " actions"],
+    key: PRNGKeyArray,
+    over: Bool[Array, ""],
+) -> tuple[Scene, Bool[Array, ""], Moment]:
+    """Act on `output`. Where the episode was `over`, nothing changes."""
+    action = sample(output.logits, noise)
+    step = env.step(scene.state, action, key)
+    after = Scene(step.state, step.observation, output.memory)
+    scene = keep_if(over, scene, after)
+    moment = Moment(output.logits, output.value, action, step.reward, ~over, step.success)
+    return scene, over | step.done, moment
+
+
+def window(env: Env, hyper: Hyper, run: Run, t_max: int, unroll: int) -> tuple[Run, Totals]:
+    """Act until `t_max` steps or the episode's end, then update once.
+
+    One forward pass acts and learns: the rollout is inside the loss. The memory at the
+    window's start is a constant of that loss, so gradients reach past Memos within the
+    window only.
+    """
+    nkey, ekey, rkey, key = jax.random.split(run.key, 4)
+    time = min(t_max, env.spec.max_steps)
+    noise = jax.random.gumbel(nkey, (time, env.spec.actions))
+    keys = jax.random.split(ekey, time)
+
+    def loss(model_at: Any, taps: Any) -> tuple[Float[Array, ""], tuple]:
+        def step(carry: tuple[Scene, Array], inputs: tuple) -> tuple[tuple, tuple]:
+            scene, over = carry
+            tap, noise, key = inputs
+            agent, inputs = model_at(tap)
+            output = agent(scene.observation, scene.memory)
+            scene, over, moment = play_step(env, output, scene, noise, key, over)
+            return (scene, over), (moment, inputs())
+
+        start = (run.scene, jnp.zeros((), bool))
+        (scene, over), (moments, inputs) = jax.lax.scan(
+            step, start, (taps, noise, keys), unroll=unroll
+        )
+        ahead = (
+            jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
+        )
+        terms = loss_terms(moments, jnp.where(over, 0.0, ahead), hyper)
+        policy_loss, value_loss, entropy = terms
+        total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy
+        return total, ((scene, over, moments, terms), inputs)
+
+    (total, (scene, over, moments, terms)), gradient = deferred.value_and_grad(
+        loss, run.agent, lambda agent: agent(run.scene.observation, run.scene.memory), time
+    )
+    agent, optimizer, norm, finite = update(run, gradient, total, hyper)
+    scene = jax.lax.cond(over, lambda: start_scene(env, run.agent, rkey), lambda: scene)
+    taken = moments.valid.sum(dtype=jnp.int32)
+    after = Run(
+        agent, optimizer, scene, key, run.steps + jnp.where(finite, taken, 0), ~finite
+    )
+    totals = Totals(
+        steps=taken,
+        windows=jnp.ones((), jnp.int32),
+        episodes=over.astype(jnp.int32),
+        successes=(over & moments.success[taken - 1]).astype(jnp.int32),
+        reward=jnp.sum(moments.reward, where=moments.valid),
+        policy_loss=terms[0],
+        value_loss=terms[1],
+        entropy=terms[2],
+        gradient_norm=norm,
+    )
+    return after, totals
+
+
+def bootstrap(agent: Agent, scene: Scene) -> Float[Array, ""]:
+    """V(next observation) by the weights before the update; used as a constant."""
+    return jax.lax.stop_gradient(agent(scene.observation, scene.memory).value)
+
+
+def update(
+    run: Run, gradient: Agent, loss: Float[Array, ""], hyper: Hyper
+) -> tuple[Agent, PyTree, Float[Array, ""], Bool[Array, ""]]:
+    """Clip by global norm, then Adam: agent, optimizer state, norm, and whether all is finite.
+
+    Adam runs over every parameter, also those without gradient in this window, as one flat
+    vector: dozens of small arrays would cost more than the arithmetic. If anything is not
+    finite, nothing changes.
+    """
+    flat, unflatten = ravel_pytree(gradient)
+    norm = jnp.sqrt(jnp.sum(jnp.square(flat)))
+    finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+    clip = jnp.minimum(1.0, hyper.grad_clip / (norm + 1e-6))  # PyTorch's rule
+    adam = optax.scale_by_adam(eps=hyper.adam_eps)
+    direction, optimizer = adam.update(flat * clip, run.optimizer)
+    optimizer = keep_if(finite, optimizer, run.optimizer)
+    change = jnp.where(finite, -learning_rate(hyper, run.steps) * direction, 0.0)
+    return eqx.apply_updates(run.agent, unflatten(change)), optimizer, norm, finite
+
+
+def keep_if(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
+    """`new` where the condition holds, else `old`, leaf by leaf."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
+
+
+def learning_rate(hyper: Hyper, steps: Int[Array, ""]) -> Float[Array, ""]:
+    """The rate after `steps`: constant, then times `anneal` at every `anneal_every` steps."""
+    times = jnp.floor((steps - hyper.anneal_after) / hyper.anneal_every)
+    return hyper.learning_rate * hyper.anneal ** jnp.maximum(times, 0.0)
+
+
+def train_until(
+    env: Env, hyper: Hyper, run: Run, steps: Int[Array, ""], t_max: int, unroll: int = 1
+) -> tuple[Run, Totals]:
+    """Windows until the first that ends at or after `steps`, and their sums."""
+
+    def unfinished(carry: tuple[Run, Totals]) -> Bool[Array, ""]:
+        return (carry[0].steps < steps) & ~carry[0].diverged
+
+    def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
+        run, totals = carry
+        run, more = window(env, hyper, run, t_max, unroll)
+        return run, jax.tree.map(jnp.add, totals, more)
+
+    return jax.lax.while_loop(unfinished, one_more, (run, Totals.zeros()))

@@ -1,0 +1,75 @@
+"""The gated recurrent baseline: embed the observation, one GRU cell, actor and critic."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from wmg.agents.heads import ActorCritic
+from wmg.agents.layers import Linear
+from wmg.types import Agent, Observation, ObservationSpec, Output
+
+
+class GRUCell(eqx.Module):
+    """PyTorch's GRU cell: gates in the order reset, update, new, and two bias vectors."""
+
+    inputs: Linear
+    hidden: Linear
+
+    @staticmethod
+    def create(inputs: int, size: int, *, key: PRNGKeyArray) -> "GRUCell":
+        bound = size**-0.5
+        shapes = ((3 * size, inputs), (3 * size,), (3 * size, size), (3 * size,))
+        draws = [
+            jax.random.uniform(k, shape, minval=-bound, maxval=bound)
+            for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)
+        ]
+        return GRUCell(Linear(draws[0], draws[1]), Linear(draws[2], draws[3]))
+
+    def __call__(
+        self, x: Float[Array, " in"], memory: Float[Array, " size"]
+    ) -> Float[Array, " size"]:
+        reset_x, update_x, new_x = jnp.split(self.inputs(x), 3)
+        reset_h, update_h, new_h = jnp.split(self.hidden(memory), 3)
+        reset = jax.nn.sigmoid(reset_x + reset_h)
+        update = jax.nn.sigmoid(update_x + update_h)
+        new = jnp.tanh(new_x + reset * new_h)
+        return new + update * (memory - new)
+
+
+class GRU(Agent[Array]):
+    """The paper's GRU agent. Its observation must be a Core without Factors."""
+
+    embedding: Linear
+    cell: GRUCell
+    actor_critic: ActorCritic
+
+    def __init__(
+        self,
+        observation: ObservationSpec,
+        actions: int,
+        *,
+        embedding: int,
+        size: int,
+        actor_critic: int,
+        key: PRNGKeyArray,
+    ):
+        if observation.factors:
+            names = ", ".join(name for name, _, _ in observation.factors)
+            raise ValueError(
+                f"the GRU agent takes no Factors, but the observation has {names}"
+            )
+        ekey, ckey, akey = jax.random.split(key, 3)
+        self.embedding = Linear.create(observation.core, embedding, key=ekey)
+        self.cell = GRUCell.create(embedding, size, key=ckey)
+        self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
+
+    def initial_memory(self) -> Float[Array, " size"]:
+        return jnp.zeros(self.cell.hidden.weight.shape[1])
+
+    def __call__(
+        self, observation: Observation, memory: Float[Array, " size"]
+    ) -> Output[Float[Array, " size"]]:
+        memory = self.cell(self.embedding(observation.core), memory)
+        logits, value = self.actor_critic(memory)
+        return Output(logits, value, memory)

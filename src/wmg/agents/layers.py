@@ -1,0 +1,84 @@
+"""Linear layers and layer normalisation, as the paper's authors set them up.
+
+A linear layer's parameter gradient is one product of its inputs and its output's cotangents;
+`wmg.deferred` uses `pull_back` and `gradient` to take it for a whole window at once.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+EPSILON = 1e-12
+"""Inside the square root of layer normalisation, as in the authors' code."""
+
+
+class Linear(eqx.Module):
+    """`x @ weight.T + bias`, for a vector or for every row of a matrix."""
+
+    weight: Float[Array, "out in"]
+    bias: Float[Array, " out"]
+
+    @staticmethod
+    def create(inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Linear":
+        """Weights uniform within 1/sqrt(inputs) (PyTorch's default), bias zero."""
+        bound = inputs**-0.5
+        weight = jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
+        return Linear(weight, jnp.zeros(outputs))
+
+    @staticmethod
+    def zeros(inputs: int, outputs: int) -> "Linear":
+        """A layer that starts by mapping everything to zero."""
+        return Linear(jnp.zeros((outputs, inputs)), jnp.zeros(outputs))
+
+    def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
+        return x @ self.weight.T + self.bias
+
+    def pull_back(self, dy: Float[Array, "*rows out"]) -> Float[Array, "*rows in"]:
+        """The input's cotangent, given the output's."""
+        return dy @ self.weight
+
+    @staticmethod
+    def gradient(x: Float[Array, "rows in"], dy: Float[Array, "rows out"]) -> "Linear":
+        """The parameters' gradient, given inputs and output cotangents."""
+        return Linear(dy.T @ x, dy.sum(0))
+
+
+class LayerNorm(eqx.Module):
+    """Each row shifted and scaled to mean 0 and (biased) variance 1, then `* gain + bias`."""
+
+    gain: Float[Array, " size"]
+    bias: Float[Array, " size"]
+
+    @staticmethod
+    def create(size: int) -> "LayerNorm":
+        return LayerNorm(jnp.ones(size), jnp.zeros(size))
+
+    def __call__(self, x: Float[Array, "*rows size"]) -> Float[Array, "*rows size"]:
+        return _normalise(self.gain, self.bias, x)
+
+
+@jax.custom_vjp
+def _normalise(gain: Array, bias: Array, x: Array) -> Array:
+    return _normalise_forward(gain, bias, x)[0]
+
+
+def _normalise_forward(gain: Array, bias: Array, x: Array) -> tuple[Array, tuple]:
+    centred = x - x.mean(-1, keepdims=True)
+    scale = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON)
+    normal = centred * scale
+    return normal * gain + bias, (gain, normal, scale)
+
+
+def _normalise_backward(residuals: tuple, dy: Array) -> tuple[Array, Array, Array]:
+    # The usual closed form: it keeps the result and one number a row, where automatic
+    # differentiation keeps four arrays, and a step of training is bound by such traffic.
+    gain, normal, scale = residuals
+    rows = tuple(range(dy.ndim - 1))
+    dnormal = dy * gain
+    along = (dnormal * normal).mean(-1, keepdims=True)
+    dx = scale * (dnormal - dnormal.mean(-1, keepdims=True) - normal * along)
+    return (dy * normal).sum(rows), dy.sum(rows), dx
+
+
+_normalise.defvjp(_normalise_forward, _normalise_backward)

@@ -1,0 +1,31 @@
+"""The rolling set of vectors an agent keeps from earlier steps."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Memory(eqx.Module):
+    """The most recent vectors. Slot 0 is the newest; slot i was written i + 1 steps ago."""
+
+    vectors: Float[Array, "slots size"]
+    count: Int[Array, ""]
+    floor: int = eqx.field(static=True)
+    """So many slots are attended to from the first step, as zeros until they are written."""
+
+    @staticmethod
+    def zeros(slots: int, size: int, floor: int) -> "Memory":
+        return Memory(jnp.zeros((slots, size)), jnp.zeros((), jnp.int32), floor)
+
+    @property
+    def present(self) -> Bool[Array, " slots"]:
+        slots = self.vectors.shape[0]
+        if self.floor >= slots:  # known when compiling: the mask then costs nothing
+            return jnp.ones(slots, bool)
+        return jnp.arange(slots) < jnp.maximum(self.count, self.floor)
+
+    def push(self, vector: Float[Array, " size"]) -> "Memory":
+        """This memory with `vector` as the newest and, if it was full, the oldest forgotten."""
+        slots = self.vectors.shape[0]
+        vectors = jnp.concatenate([vector[None], self.vectors])[:slots]
+        return Memory(vectors, jnp.minimum(self.count + 1, slots), self.floor)

@@ -1,0 +1,184 @@
+"""Saving and loading: safetensors with a JSON header, never pickle.
+
+A file has one of two forms. *Release*: the weights of one agent and its config. *Resume*:
+everything of all runs in a batch. Files are written beside their place and moved into it, so
+a reader or a crash never meets half of one.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import zlib
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+from jaxtyping import PyTree
+
+from wmg import agents, config, envs
+from wmg.config import BadInput, Config
+from wmg.types import Agent, Env
+
+FORMAT_VERSION = 1
+Tree = TypeVar("Tree")
+
+
+def write_atomically(path: pathlib.Path, data: bytes) -> None:
+    """Put a file in its place, whole or not at all, even if the machine stops."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:
+    """Write the arrays of `tree`, and `about` as JSON, to one file."""
+    arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree)}
+    header = {
+        "version": FORMAT_VERSION,
+        "form": form,
+        "checksum": _checksum(arrays),
+        **about,
+    }
+    data = safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)})
+    write_atomically(path, data)
+
+
+def load(path: pathlib.Path, like: Tree, form: str) -> tuple[Tree, dict[str, Any]]:
+    """The tree of arrays that `save` wrote, in the structure of `like`, and the header."""
+    header = read_header(path, form)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
+    if _checksum(arrays) != header.get("checksum"):
+        raise BadInput(f"{path} is damaged: its checksum does not match its contents")
+    names = [name for name, _ in _named_leaves(like)]
+    if odd := sorted(set(names) ^ set(arrays)):
+        raise BadInput(
+            f"{path} does not fit its config: {odd[0]} is missing or not expected"
+        )
+    leaves = []
+    for name, leaf in _named_leaves(like):
+        expected = _stored_shape(leaf)
+        if arrays[name].shape != expected:
+            raise BadInput(
+                f"{path} does not fit its config: {name} has shape {arrays[name].shape}, "
+                f"expected {expected}"
+            )
+        leaves.append(_from_numpy(arrays[name], leaf))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), header
+
+
+def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
+    """The JSON header of a file of ours, if it has the wanted form and a version we know."""
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+    except (safetensors.SafetensorError, OSError) as error:
+        raise BadInput(
+            f"{path} is damaged or not a wmg file: {_first_line(error)}"
+        ) from None
+    try:
+        header = json.loads(metadata["wmg"])
+        version, actual = header["version"], header["form"]
+    except (KeyError, TypeError, json.JSONDecodeError):
+        raise BadInput(f"{path} was not written by wmg") from None
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise BadInput(
+            f"{path} has format version {version}; this wmg reads {FORMAT_VERSION}"
+        )
+    if actual != form:
+        raise BadInput(f"{path} is a {actual} file, where a {form} file is needed")
+    return header
+
+
+def make_env(settings: config.Env) -> Env:
+    """The environment that the settings describe."""
+    fields = config.to_dict(settings)
+    return envs.make(fields.pop("name"), fields)
+
+
+def make_agent(settings: config.Agent, env: Env, key: jax.Array) -> Agent:
+    """A new agent as the settings describe it, for that environment."""
+    fields = config.to_dict(settings)
+    try:
+        return agents.make(fields.pop("name"), fields, env.spec, key)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any) -> None:
+    """Write one agent in release form: weights and config alone."""
+    save(path, agent, "release", {"config": config.to_dict(settings), **about})
+
+
+def load_model(path: pathlib.Path) -> tuple[Agent, Config]:
+    """An agent in release form, and the config it was trained with."""
+    header = read_header(path, "release")
+    settings = config.from_dict(Config, header.get("config"), f"the config in {path}")
+    like = eqx.filter_eval_shape(
+        lambda: make_agent(settings.agent, make_env(settings.env), jax.random.key(0))
+    )
+    agent, _ = load(path, like, "release")
+    return agent, settings
+
+
+def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [
+        (jax.tree_util.keystr(path, simple=True, separator="."), x) for path, x in paths
+    ]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _to_numpy(leaf: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _from_numpy(array: np.ndarray, like: Any) -> jax.Array:
+    if _is_key(like):
+        return jax.random.wrap_key_data(jnp.asarray(array))
+    return jnp.asarray(array, like.dtype)
+
+
+def _stored_shape(leaf: Any) -> tuple[int, ...]:
+    if not _is_key(leaf):
+        return leaf.shape
+    return jax.eval_shape(jax.random.key_data, leaf).shape
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> int:
+    value = 0
+    for name in sorted(arrays):
+        value = zlib.crc32(
+            np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), value)
+        )
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,491 @@
+"""The `wmg` command. Each subcommand parses, calls the library, and prints.
+
+Nothing here imports jax before a command needs it, so that `wmg --help` is instant.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import io
+import json as jsonlib
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import tyro
+
+from wmg import __version__, experiments
+from wmg.config import BadInput, Config, Env
+
+Options = TypeVar("Options")
+SUMMARY = """\
+usage: wmg COMMAND ...
+
+Working Memory Graphs: a Transformer agent with working memory, for reinforcement learning.
+
+  train      train a preset, on the CPU or hundreds of runs at once on a GPU
+  eval       play held-out episodes with a trained agent
+  reproduce  run a table or figure of the paper, and compare
+  list       presets with their parameter counts, targets, shipped models
+  convert    to and from the authors' .pth files
+  bench      measure training speed
+
+`wmg COMMAND --help` shows every option with its default.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train one or more runs and write a run folder."""
+
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    out: pathlib.Path | None = None
+    """Run folder (default: runs/PRESET-TIME). One that exists is never overwritten."""
+    resume: pathlib.Path | None = None
+    """Go on with this run folder, exactly where its last checkpoint left it."""
+    from_: pathlib.Path | None = None
+    """Start from the state of this run folder, with changed numbers, in a new folder."""
+    mirror: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Also log to these (extras of the same names)."""
+    save_seconds: float = 60.0
+    """Least time between checkpoints."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+    """Play held-out episodes with a model: a file, a run folder, a shipped name, random or
+    depth-N."""
+
+    env: tyro.conf.AvoidSubcommands[Env]
+    episodes: int = 1000
+    test_seed: int = 1
+    """Which held-out episodes; the same seed gives the same episodes to every model."""
+    greedy: bool = False
+    """Take the most likely action instead of sampling."""
+    run: int | None = None
+    """Which run of a run folder (default: the best)."""
+    slots: int | None = None
+    """Give the agent more memory slots than it was trained with."""
+    oldest_age: int | None = None
+    """With --slots: the highest age that is shown as it is (default: as trained)."""
+    older: Literal["as oldest", "without age"] = "as oldest"
+    """With --slots: how ages above that are shown."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Run a table or figure of the paper, or what is missing of it, and write a report."""
+
+    cells: tuple[str, ...] = ()
+    """Which cells (default: all)."""
+    runs: int | None = None
+    """Runs of each cell (default: as in the paper)."""
+    steps: int | None = None
+    """Steps of each run (default: as in the paper)."""
+    group_size: int = 100
+    """Runs that are trained at once."""
+    groups: tuple[int, ...] | None = None
+    """Which groups of runs to do here (default: all)."""
+    out: pathlib.Path = pathlib.Path("reproduce")
+    report_only: bool = False
+    """Run nothing; report what is there."""
+    json: bool = False
+    """Print the report as JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show presets with their parameter counts, targets, and shipped models."""
+
+    json: bool = False
+    """Print as JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Convert:
+    """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either."""
+
+    settings: pathlib.Path | None = None
+    """The authors' settings file that belongs to a .pth file."""
+    heads: int = 6
+    """Attention heads of a .pth file without settings: shapes do not tell."""
+    run: int | None = None
+    """Which run of a run folder (default: the best)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure training speed of a preset."""
+
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    seconds: float = 20.0
+    """How long to measure, after compiling."""
+    out: pathlib.Path | None = None
+    """Also write the JSON here."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> Options:
+    """Options from the command line; anything wrong with them is one sentence."""
+    default = kind(**defaults) if defaults else None
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return tyro.cli(kind, args=args, prog=usage, default=default)
+    except SystemExit as end:
+        if not end.code:
+            raise
+        raise BadInput(one_sentence(errors.getvalue())) from None
+
+
+def one_sentence(message: str) -> str:
+    """What a boxed, many-lined complaint says."""
+    text = re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", message)
+    text = re.split(
+        r"For full helptext|Perhaps you meant|Similar arguments|Argument helptext", text
+    )[0]
+    text = " ".join(text.split())
+    text = re.sub(
+        r"^(Parsing error|Value error|Error parsing|Unrecognized options?) (?=\w)", "", text
+    )
+    if unknown := re.search(r"Unrecognized options: (--?[\w.-]+)", text):
+        return f"there is no option {unknown[1]}; --help lists them all"
+    if wrong := re.search(r"Error parsing (--[\w.-]+): (.*)", text):
+        return f"{wrong[1]} cannot be read: {wrong[2]}"
+    return (
+        re.sub(r"^Error parsing [\w.]+: ", "", text) or "the options cannot be understood"
+    )
+
+
+def train(args: list[str]) -> int:
+    """`wmg train [PRESET] ...`"""
+    name, args = split_name(args)
+    base = base_config(name, args)
+    args = ["--from-" if arg == "--from" else arg for arg in args]
+    args = [re.sub(r"^--from=", "--from-=", arg) for arg in args]
+    options = parse(Train, args, "wmg train [PRESET]", config=base)
+    if options.resume and (options.out or options.from_):
+        raise BadInput(
+            "--resume goes on in its own folder: it takes neither --out nor --from"
+        )
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    label = (name or "run").replace("/", "-")
+    folder = options.resume or options.out or pathlib.Path("runs") / f"{label}-{stamp}"
+    from wmg import progress, runlog
+    from wmg import train as trainer
+
+    cache_compilations()
+    mirrors = tuple(
+        runlog.open_mirror(kind, folder / kind, dataclasses.asdict(options.config))
+        for kind in options.mirror
+    )
+    with progress.display() as show:
+        result = trainer.train(
+            options.config, folder, resume=options.resume is not None,
+            branch_from=options.from_, show=show, mirrors=mirrors,
+            save_seconds=options.save_seconds,
+        )  # fmt: skip
+    for mirror in mirrors:
+        mirror.close()
+    return finish_training(result, options.json)
+
+
+def split_name(args: list[str]) -> tuple[str | None, list[str]]:
+    """The leading positional argument, if there is one, and the rest."""
+    if args and not args[0].startswith("-"):
+        return args[0], args[1:]
+    return None, args
+
+
+def base_config(name: str | None, args: list[str]) -> Config:
+    """What the options change: a preset, or the config of the folder to go on with."""
+    if name is not None:
+        return experiments.find_preset(name)
+    for flag in ("--resume", "--from"):
+        for index, arg in enumerate(args):
+            value = arg.partition("=")[2] if arg.startswith(flag + "=") else None
+            if arg == flag and index + 1 < len(args):
+                value = args[index + 1]
+            if value:
+                from wmg import runfolder
+
+                return runfolder.read_config(pathlib.Path(value))
+    if {"-h", "--help"} & set(args):
+        return experiments.find_preset("pathfinding/wmg")
+    raise BadInput(
+        "name a preset (wmg list shows them), or a folder with --resume or --from"
+    )
+
+
+def finish_training(result: Any, json: bool) -> int:
+    """Draw the curve and say what came of the training."""
+    import numpy as np
+
+    finals = result.scores[:, -1] if result.scores.size else np.array([np.nan])
+    diverged = int(np.asarray(result.runs.diverged).sum())
+    summary = {
+        "folder": str(result.folder),
+        "finished": result.finished,
+        "seconds": round(result.seconds, 1),
+        "best_run": result.best if result.scores.size else None,
+        "score_median": round(float(np.nanmedian(finals)), 2),
+        "score_best": round(float(np.nanmax(finals)), 2),
+        "diverged": diverged,
+        "curve": draw_curve(result) if result.finished else None,
+    }
+    if json:
+        print(jsonlib.dumps(summary))
+        return 1 if diverged == result.config.runs else 0
+    if not result.finished:
+        print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
+        return 0
+    scores = f"last score {summary['score_median']}%"
+    if result.config.runs > 1:
+        scores = (
+            f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
+        )
+    print(f"{result.folder}: {scores}, {summary['seconds']:,} s")
+    if diverged:
+        print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
+    if summary["curve"]:
+        print(f"learning curve: {summary['curve']}")
+    return 1 if diverged == result.config.runs else 0
+
+
+def draw_curve(result: Any) -> str | None:
+    """Save the learning curve beside the run, if matplotlib is there."""
+    from wmg import plots
+
+    path = result.folder / "curve.png"
+    curve = plots.Curve(result.steps, result.scores)
+    try:
+        label = result.config.agent.name.upper()
+        plots.learning_curves(
+            {label: curve}, path, title=str(result.folder), ylabel="score in %"
+        )
+    except BadInput as missing:
+        print(f"no picture of the curve: {missing}", file=sys.stderr)
+        return None
+    return str(path)
+
+
+def evaluate(args: list[str]) -> int:
+    """`wmg eval MODEL ...`"""
+    name, args = split_name(args)
+    if name is None and not {"-h", "--help"} & set(args):
+        raise BadInput(
+            "name a model: a file, a run folder, a shipped name, random or depth-N"
+        )
+    from wmg import evaluate, models
+
+    cache_compilations()
+    agent, settings = models.find(name or "random", pick_run(args))
+    options = parse(Eval, args, "wmg eval MODEL", env=settings.env)
+    env, agent = models.fit(agent, settings, options.env)
+    if options.slots is not None:
+        agent = models.lengthen(agent, options.slots, options.oldest_age, options.older)
+    if options.episodes < 2:
+        raise BadInput(f"episodes must be at least 2, got {options.episodes}")
+    played = evaluate.evaluate(
+        env, agent, options.test_seed, options.episodes, options.greedy
+    )
+    result = {"model": name, **evaluate.summary(env.spec, played)}
+    if options.json:
+        print(jsonlib.dumps(result))
+    else:
+        print(
+            f"{name}: {result['score']:.2f}% (standard error {result['standard_error']:.2f}) "
+            f"over {result['episodes']:,} episodes of {result['mean_length']:.0f} steps"
+        )
+    return 0
+
+
+def pick_run(args: list[str]) -> int | None:
+    """The value of --run, which decides what is loaded before the other options are read."""
+    for index, arg in enumerate(args):
+        text = arg.partition("=")[2] if arg.startswith("--run=") else None
+        if arg == "--run" and index + 1 < len(args):
+            text = args[index + 1]
+        if text is not None:
+            if not text.isdecimal():
+                raise BadInput(f"--run must be a whole number, got {text!r}")
+            return int(text)
+    return None
+
+
+def reproduce(args: list[str]) -> int:
+    """`wmg reproduce TARGET ...`"""
+    name, rest = split_name(args)
+    options = parse(Reproduce, rest, "wmg reproduce TARGET")
+    if name is None:
+        raise BadInput(f"name a target: {', '.join(experiments.TARGETS)}")
+    target = experiments.find_target(name)
+    for cell in options.cells:
+        if cell not in target.cells:
+            raise BadInput(f"{name} has no cell {cell!r}; it has {', '.join(target.cells)}")
+    for setting in ("runs", "steps", "group_size"):
+        value = getattr(options, setting)
+        if value is not None and value < 1:
+            raise BadInput(f"{setting} must be at least 1, got {value}")
+    from wmg import progress
+    from wmg.experiments import report
+    from wmg.experiments import reproduce as library
+
+    cache_compilations()
+    scale = library.Scale(options.runs, options.steps, options.group_size, options.groups)
+    for cell in () if options.report_only else options.cells or target.cells:
+        print(f"{name}: {target.cells[cell].label}", file=sys.stderr, flush=True)
+        with progress.display() as show:
+            done = library.run_cell(name, target, cell, scale, options.out, show)
+        if not done:
+            print("stopped and saved; the same command goes on from here")
+            return 0
+    command = " ".join(["wmg reproduce", *(arg for arg in args if arg != "--report-only")])
+    data = report.report(name, target, options.out, command)
+    print(jsonlib.dumps(data) if options.json else report.markdown(data))
+    return 0
+
+
+def show_list(args: list[str]) -> int:
+    """`wmg list`"""
+    options = parse(List, args, "wmg list")
+    from wmg import models
+    from wmg.experiments import reproduce as library
+    from wmg.experiments.target import Cell
+
+    presets = {
+        name: {
+            "env": settings.env.name,
+            "agent": settings.agent.name,
+            "parameters": library.count(Cell(name, settings))["value"],
+            "steps": settings.steps,
+        }
+        for name, settings in experiments.PRESETS.items()
+    }
+    targets = {name: target.title for name, target in experiments.TARGETS.items()}
+    if options.json:
+        listing = {"presets": presets, "targets": targets, "models": list(models.shipped())}
+        print(jsonlib.dumps(listing, indent=2))
+        return 0
+    print("presets (wmg train NAME)")
+    for name, row in presets.items():
+        print(f"  {name:28} {row['parameters']:>10,} parameters  {row['steps']:>11,} steps")
+    print("targets (wmg reproduce NAME)")
+    for name, target in experiments.TARGETS.items():
+        print(f"  {name:28} {target.title} ({target.source})")
+    print("models (wmg eval NAME)")
+    for name in [*models.shipped(), "depth-N", "random"]:
+        print(f"  {name}")
+    return 0
+
+
+def convert(args: list[str]) -> int:
+    """`wmg convert INPUT OUTPUT ...`"""
+    source, args = split_name(args)
+    target, args = split_name(args)
+    options = parse(Convert, args, "wmg convert INPUT OUTPUT")
+    if source is None or target is None:
+        raise BadInput(
+            "name what to convert and the file to write: wmg convert INPUT OUTPUT"
+        )
+    from wmg import checkpoint, models
+    from wmg.interop import official, torch_file
+
+    path = pathlib.Path(target)
+    if path.exists():
+        raise BadInput(f"{path} already exists")
+    if path.suffix not in (".pth", ".safetensors"):
+        raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
+    if source.endswith(".pth"):
+        settings, agent = official.load(
+            pathlib.Path(source), options.settings, options.heads
+        )
+        models.fit(agent, settings, settings.env)
+    else:
+        agent, settings = models.find(source, options.run)
+    if path.suffix == ".pth":
+        torch_file.write_pth(path, official.export_weights(agent))
+    else:
+        checkpoint.save_model(
+            path, agent, settings, converted_from=pathlib.Path(source).name
+        )
+    print(f"wrote {path}")
+    return 0
+
+
+def measure_speed(args: list[str]) -> int:
+    """`wmg bench [PRESET] ...`"""
+    name, args = split_name(args)
+    base = experiments.find_preset(name or "pathfinding/wmg")
+    options = parse(Bench, args, "wmg bench [PRESET]", config=base)
+    from wmg import bench, checkpoint
+
+    data = {
+        "preset": name or "pathfinding/wmg",
+        **bench.measure(options.config, options.seconds),
+    }
+    text = jsonlib.dumps(data)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_atomically(options.out, (text + "\n").encode())
+    if options.json:
+        print(text)
+    else:
+        print(
+            f"{data['preset']}, {data['runs']} run(s): {data['steps_per_second']:,.0f} steps/s in "
+            f"all, {data['compile_seconds']} s to compile, peak "
+            f"{data['peak_memory_bytes'] / 2**20:,.0f} MiB, on {data['hardware']['device']}"
+        )
+    return 0
+
+
+def cache_compilations() -> None:
+    """Keep compiled programs on disk, so that the second start is quick."""
+    import jax
+
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update(
+            "jax_compilation_cache_dir", str(pathlib.Path(home) / "wmg" / "jax")
+        )
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train,
+    "eval": evaluate,
+    "reproduce": reproduce,
+    "list": show_list,
+    "convert": convert,
+    "bench": measure_speed,
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence."""
+    args = sys.argv[1:] if argv is None else argv
+    if not args or args[0] in ("-h", "--help"):
+        print(SUMMARY, end="")
+        return 0
+    if args[0] == "--version":
+        print(f"wmg {__version__}")
+        return 0
+    try:
+        if args[0] not in COMMANDS:
+            raise BadInput(
+                f"there is no command {args[0]!r}; there are {', '.join(COMMANDS)}"
+            )
+        return COMMANDS[args[0]](args[1:])
+    except BadInput as error:
+        print(f"wmg: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"wmg: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+    return 2

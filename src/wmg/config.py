@@ -1,0 +1,281 @@
+"""Every setting and every default, once.
+
+Settings are of two kinds. Those of an environment or an agent, and `t_max`, fix shapes: a
+change compiles anew and cannot be made to a saved run. `Hyper` holds numbers: each run of a
+batch may have its own. This file imports neither jax nor equinox, so that commands start
+quickly.
+"""
+
+import dataclasses
+import json
+import types
+import typing
+from typing import Any, ClassVar, Literal, TypeVar
+
+Settings = TypeVar("Settings")
+
+
+class BadInput(ValueError):
+    """Something the user gave cannot be used; the message is one sentence that says why."""
+
+
+def _require(condition: bool, setting: str, value: object, wanted: str) -> None:
+    if not condition:
+        raise BadInput(f"{setting} must be {wanted}, got {value!r}")
+
+
+def _require_counts(settings: object, largest: int = 65_536, **least: int) -> None:
+    for name, smallest in least.items():
+        value = getattr(settings, name)
+        fits = isinstance(value, int) and smallest <= value <= largest
+        _require(fits, name, value, f"a whole number from {smallest} to {largest:,}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pathfinding:
+    """The Pathfinding environment."""
+
+    name: ClassVar[str] = "pathfinding"
+
+    nodes: int = 7
+    """Size of the finished graph; an episode has 2 * (nodes - 1) steps."""
+    pattern: int = 7
+    """How many numbers make a node's pattern."""
+
+    def __post_init__(self):
+        _require_counts(self, largest=256, nodes=2, pattern=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class WMG:
+    """The Working Memory Graph agent, and its non-recurrent form (nr-WMG)."""
+
+    name: ClassVar[str] = "wmg"
+
+    memory: Literal["memos", "observations", "none"] = "memos"
+    """What is kept: Memos (WMG), past observations (nr-WMG), or nothing."""
+    slots: int = 16
+    """How many Memos or past observations are kept."""
+    memo_size: int = 128
+    layers: int = 4
+    heads: int = 6
+    head_size: int = 12
+    hidden: int = 12
+    """Width of each Transformer layer's feed-forward block."""
+    actor_critic: int = 128
+    """Width of the hidden layer of policy and value."""
+    shared_heads: bool = False
+    """Whether policy and value share that layer, as in the paper's equations (and Sokoban)."""
+    start: Literal["full", "empty"] = "full"
+    """Whether memory starts full of zeros or (Sokoban) empty."""
+    age: Literal["concatenated", "added"] = "concatenated"
+    """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
+
+    def __post_init__(self):
+        _require_counts(self, slots=0, memo_size=0, layers=1, heads=1, head_size=1)
+        _require_counts(self, hidden=1, actor_critic=1)
+        if self.memory != "none":
+            _require(
+                self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}"
+            )
+        if self.memory == "memos":
+            _require(self.memo_size > 0, "memo_size", self.memo_size, "positive for Memos")
+
+
+@dataclasses.dataclass(frozen=True)
+class GRU:
+    """The gated recurrent baseline."""
+
+    name: ClassVar[str] = "gru"
+
+    embedding: int = 256
+    """Size of the linear embedding of the observation."""
+    size: int = 384
+    """Size of the recurrent state."""
+    actor_critic: int = 512
+    """Width of the hidden layers of policy and value."""
+
+    def __post_init__(self):
+        _require_counts(self, embedding=1, size=1, actor_critic=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Depth:
+    """The hand-coded Pathfinding baseline: perfect memory, paths up to a given length."""
+
+    name: ClassVar[str] = "depth"
+
+    depth: int = 1
+    """The longest path it can follow."""
+    nodes: int = 7
+    """How many nodes it can remember."""
+
+    def __post_init__(self):
+        _require_counts(self, largest=256, depth=1, nodes=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Random:
+    """An agent that acts uniformly at random."""
+
+    name: ClassVar[str] = "random"
+
+
+Env = Pathfinding
+Agent = WMG | GRU | Depth | Random
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyper:
+    """Numbers of the learning rule. Each run may have its own, without compiling anew."""
+
+    learning_rate: float = 1.6e-4
+    discount: float = 0.5
+    entropy: float = 0.01
+    """Strength of the entropy bonus."""
+    adam_eps: float = 1e-6
+    grad_clip: float = 16.0
+    """Largest global norm of the gradient."""
+    reward_scale: float = 2.0
+    """Rewards are multiplied by this for learning; reported rewards never are."""
+    anneal: float = 1.0
+    """The learning rate is multiplied by this at every `anneal_every` steps..."""
+    anneal_every: float = 100_000.0
+    anneal_after: float = 0.0
+    """...that lie after this step."""
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense. Not in `__post_init__`: arrays live here too."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            number = isinstance(value, int | float) and abs(value) < float("inf")
+            _require(
+                number and value >= 0, field.name, value, "a finite number, not negative"
+            )
+        _require(self.discount <= 1, "discount", self.discount, "at most 1")
+        for name in ("learning_rate", "grad_clip", "anneal_every"):
+            _require(getattr(self, name) > 0, name, getattr(self, name), "positive")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One experiment: what is trained, on what, how, and for how long."""
+
+    env: Env = dataclasses.field(default_factory=Pathfinding)
+    agent: WMG | GRU | Depth | Random = dataclasses.field(default_factory=WMG)
+    hyper: Hyper = dataclasses.field(default_factory=Hyper)
+    t_max: int = 16
+    """Longest update window: gradients reach this many steps back."""
+    steps: int = 20_000_000
+    """Environment steps of each run."""
+    report_every: int = 10_000
+    """Steps between two points of the learning curve."""
+    runs: int = 1
+    """How many runs are trained at once."""
+    seed: int = 0
+    """Seed of the first run; run i has seed + i."""
+    vary: tuple[str, ...] = ()
+    """Numbers that differ between runs, one value per run: learning_rate=1e-4,1.6e-4"""
+
+    def __post_init__(self):
+        _require_counts(self, largest=2**31 - 1, steps=1, report_every=1, seed=0)
+        _require_counts(self, largest=4096, t_max=1)
+        _require_counts(self, largest=100_000, runs=1)
+        for hyper in {self.hyper, *self.hypers()}:
+            hyper.check()
+
+    def hypers(self) -> list[Hyper]:
+        """The numbers of each run."""
+        varied = dict(_parse_varied(item, self.runs) for item in self.vary)
+        return [
+            dataclasses.replace(
+                self.hyper, **{name: values[i] for name, values in varied.items()}
+            )
+            for i in range(self.runs)
+        ]
+
+
+def _parse_varied(item: str, runs: int) -> tuple[str, list[float]]:
+    name, _, text = item.partition("=")
+    _require(
+        name in HYPER_NAMES, "vary", item, f"NAME=... with one of {', '.join(HYPER_NAMES)}"
+    )
+    try:
+        values = [float(value) for value in text.split(",")]
+    except ValueError:
+        raise BadInput(f"vary must be {name}=NUMBER,NUMBER,..., got {item!r}") from None
+    _require(len(values) == runs, "vary", item, f"a list of {runs} numbers, one per run")
+    return name, values
+
+
+HYPER_NAMES = tuple(field.name for field in dataclasses.fields(Hyper))
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+    """Settings as plain JSON data; environments and agents carry their name."""
+    data = {f.name: _plain(getattr(settings, f.name)) for f in dataclasses.fields(settings)}
+    name = getattr(type(settings), "name", None)
+    return data if name is None else {"name": name, **data}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Settings:
+    """The settings in JSON data; anything unknown, missing or of a wrong type is refused."""
+    if not isinstance(data, dict):
+        raise BadInput(f"{where} must be a JSON object, got {data!r}")
+    data = dict(data)
+    name = getattr(kind, "name", None)
+    given = data.pop("name", name) if name is not None else None
+    _require(given == name, f"{where}.name", given, repr(name))
+    hints = typing.get_type_hints(kind)
+    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in data:
+        if key not in known:
+            raise BadInput(f"{where} has no setting {key!r}; it has {', '.join(known)}")
+    return kind(**{key: _value(hints[key], v, f"{where}.{key}") for key, v in data.items()})
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    """`value`, checked and converted to the annotated type `kind`."""
+    origin, options = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        _require(value in options, where, value, f"one of {', '.join(map(repr, options))}")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        names = {option.name: option for option in options}
+        given = value.get("name") if isinstance(value, dict) else value
+        known = isinstance(given, str) and given in names
+        _require(known, where, given, f"one of {', '.join(names)}")
+        return from_dict(names[given], value, where)
+    if origin is tuple:
+        _require(isinstance(value, list | tuple), where, value, "a list")
+        if len(options) == 2 and options[1] is ...:
+            options = (options[0],) * len(value)
+        _require(len(options) == len(value), where, value, f"{len(options)} items")
+        return tuple(_value(kind, v, where) for kind, v in zip(options, value, strict=True))
+    if dataclasses.is_dataclass(kind):
+        return from_dict(typing.cast(type, kind), value, where)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    _require(not wrong, where, value, f"of type {kind.__name__}")
+    return value
+
+
+def dumps(config: Config) -> str:
+    """A config as JSON text."""
+    return json.dumps(to_dict(config), indent=2)
+
+
+def loads(text: str, where: str = "config") -> Config:
+    """The config in JSON text."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{where} is not JSON: {error}") from None
+    return from_dict(Config, data, where)

@@ -1,0 +1,32 @@
+"""The paper as data: presets (columns of its tables) and targets (its tables and figures).
+
+A new preset or target is an entry in one of the files here and, for a new file, a line below.
+"""
+
+import difflib
+
+from wmg.config import BadInput, Config
+from wmg.experiments import pathfinding
+from wmg.experiments.target import Target
+
+PRESETS: dict[str, Config] = {**pathfinding.PRESETS}
+TARGETS: dict[str, Target] = {**pathfinding.TARGETS}
+
+
+def find_preset(name: str) -> Config:
+    """The preset of that name."""
+    if name not in PRESETS:
+        raise BadInput(f"there is no preset {name!r}; {_hint(name, list(PRESETS))}")
+    return PRESETS[name]
+
+
+def find_target(name: str) -> Target:
+    """The target of that name."""
+    if name not in TARGETS:
+        raise BadInput(f"there is no target {name!r}; {_hint(name, list(TARGETS))}")
+    return TARGETS[name]
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

@@ -1,0 +1,180 @@
+"""Running a target of the paper, in pieces that can be interrupted and pooled.
+
+A cell's runs are split into groups with disjoint seeds. Each group is trained in a run folder
+of its own and ends as one small `result.json`. A report needs those alone, so groups may run
+at different times on different machines:
+
+    OUT/pathfinding/wmg/group-000/train/        a run folder
+    OUT/pathfinding/wmg/group-000/result.json   what came of it
+    OUT/pathfinding/report.{json,md}, figure.png
+"""
+
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from wmg import bench, checkpoint, config, evaluate, models, runfolder, train
+from wmg.agents.wmg import WMG, with_slots
+from wmg.config import BadInput, Config
+from wmg.experiments.target import Cell, Target
+from wmg.types import Agent, count_parameters
+
+TEST_SEED = 1
+TRANSFER_EPISODES = 1000
+BASELINE_EPISODES = 20_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of a target is run. None means as much as in the paper."""
+
+    runs: int | None = None
+    steps: int | None = None
+    group_size: int = 100
+    """Runs that are trained at once."""
+    groups: tuple[int, ...] | None = None
+    """Which groups to run here; by default all."""
+
+    def runs_of(self, target: Target) -> int:
+        """How many runs of each cell are asked for."""
+        return target.runs if self.runs is None else self.runs
+
+    def groups_of(self, target: Target) -> list[tuple[int, int, int]]:
+        """(number, first seed, runs) of each group to run here."""
+        runs, size = self.runs_of(target), self.group_size
+        sizes = [min(size, runs - first) for first in range(0, runs, size)]
+        chosen = range(len(sizes)) if self.groups is None else self.groups
+        if bad := [group for group in chosen if not 0 <= group < len(sizes)]:
+            raise BadInput(
+                f"there is no group {bad[0]}: {runs} runs make {len(sizes)} groups"
+            )
+        return [(group, group * size, sizes[group]) for group in chosen]
+
+
+def run_cell(
+    name: str, target: Target, cell: str, scale: Scale, out: pathlib.Path, show: Callable
+) -> bool:
+    """Run what is missing of a cell; whether all that was asked for is now there."""
+    if target.measure not in ("curve", "transfer"):
+        path = out / name / cell / "result.json"
+        _write(path, {**MEASURES[target.measure](target.cells[cell]), "cell": cell})
+        return True
+    for group, seed, runs in scale.groups_of(target):
+        place = out / name / cell / f"group-{group:03d}"
+        if (place / "result.json").exists():
+            continue
+        settings = target.cells[cell].config
+        settings = dataclasses.replace(
+            settings, runs=runs, seed=seed, steps=scale.steps or settings.steps
+        )
+        if target.measure == "transfer":
+            result = test_transfer(settings, out / "pathfinding" / cell / place.name)
+        else:
+            result = train_group(settings, place / "train", show)
+        if result is None:
+            return False
+        _write(place / "result.json", {**result, "cell": cell})
+    return True
+
+
+def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+    """Train a group, or go on with it. None if it was stopped before its end."""
+    result = train.train(settings, folder, resume=folder.exists(), show=show)
+    if not result.finished:
+        return None
+    return {
+        "config": config.to_dict(settings),
+        "steps": [round(float(s), 1) for s in result.steps],
+        "scores": [[_rounded(x) for x in row] for row in result.scores],
+        "diverged": int(np.sum(np.asarray(result.runs.diverged))),
+        "best": result.best,
+        "seconds": round(result.seconds, 1),
+        "hardware": runfolder.hardware(),
+    }
+
+
+def test_transfer(settings: Config, trained: pathlib.Path) -> dict | None:
+    """Score the trained models of a group on this config's environment."""
+    folder = trained / "train"
+    if not (folder / runfolder.BEST).exists():
+        raise BadInput(
+            f"{folder} does not hold trained models; first: wmg reproduce pathfinding"
+        )
+    began = time.monotonic()
+    saved = runfolder.read_config(folder)
+    runs = models.load_runs(folder, saved)
+    env = checkpoint.make_env(settings.env)
+    scores = []
+    for index in range(saved.runs):
+        agent = lengthen(train.take(runs.agent, index), saved, settings)
+        played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
+        scores.append(_rounded(evaluate.scores(env.spec, played).mean()))
+    return {
+        "config": config.to_dict(dataclasses.replace(settings, steps=saved.steps)),
+        "episodes": TRANSFER_EPISODES,
+        "scores": [[score] for score in scores],
+        "seconds": round(time.monotonic() - began, 1),
+        "hardware": runfolder.hardware(),
+    }
+
+
+def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
+    """Room for a whole episode of the test; ages that training never saw shown as the oldest."""
+    if not isinstance(agent, WMG):
+        return agent
+    before, after = (2 * (c.env.nodes - 1) for c in (trained, tested))
+    return with_slots(agent, after - 1, oldest_age=before - 1)
+
+
+def count(cell: Cell) -> dict[str, Any]:
+    """The number of trainable parameters."""
+    env = checkpoint.make_env(cell.config.env)
+    agent = jax.eval_shape(
+        lambda: checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
+    )
+    return {"value": count_parameters(agent), "hardware": runfolder.hardware()}
+
+
+def speed(cell: Cell) -> dict[str, Any]:
+    """Training steps per second of one run."""
+    return {
+        **(measured := bench.measure(cell.config)),
+        "value": measured["steps_per_second"],
+    }
+
+
+def play(cell: Cell) -> dict[str, Any]:
+    """The mean score of an agent that does not learn."""
+    env = checkpoint.make_env(cell.config.env)
+    agent = checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
+    scores = evaluate.scores(
+        env.spec, evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES)
+    )
+    return {
+        "value": float(scores.mean()),
+        "standard_error": float(scores.std(ddof=1) / len(scores) ** 0.5),
+        "episodes": BASELINE_EPISODES,
+        "hardware": runfolder.hardware(),
+    }
+
+
+MEASURES: dict[str, Callable[[Cell], dict[str, Any]]] = {
+    "parameters": count,
+    "speed": speed,
+    "episodes": play,
+}
+
+
+def _rounded(value: float) -> float | None:
+    return round(float(value), 3) if np.isfinite(value) else None
+
+
+def _write(path: pathlib.Path, data: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.write_atomically(path, (json.dumps(data) + "\n").encode())

@@ -1,0 +1,49 @@
+"""What a table or figure of the paper consists of."""
+
+import dataclasses
+from typing import Literal
+
+from wmg.config import Config
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One curve of a figure or one row of a table."""
+
+    label: str
+    config: Config
+    paper: float | None = None
+    """The paper's number for it, in the target's unit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Something the paper says that our numbers can confirm or not."""
+
+    text: str
+    cell: str
+    kind: Literal["equals", "above"]
+    """Whether `cell` must be within `margin` of `other`, or above it by more than that."""
+    other: str | float
+    """A number, or the name of another cell."""
+    margin: float = 0.0
+    full_scale: bool = False
+    """Whether it can only be judged at the paper's number of steps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A table or figure: what to run, what to measure, what the paper reports."""
+
+    title: str
+    source: str
+    """Where in the paper."""
+    measure: Literal["parameters", "speed", "episodes", "curve", "transfer"]
+    unit: str
+    cells: dict[str, Cell]
+    claims: tuple[Claim, ...] = ()
+    runs: int = 1
+    """Independent runs of each cell in the paper."""
+    lines: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Reference lines of the figure."""
+    note: str = ""

@@ -1,0 +1,243 @@
+"""The authors' settings files: lines of `NAME = value`, with comments after `#`."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from wmg import config
+from wmg.config import BadInput
+
+Value = bool | int | float | str | None
+
+HYPER = {
+    "LEARNING_RATE": "learning_rate",
+    "DISCOUNT_FACTOR": "discount",
+    "ENTROPY_TERM_STRENGTH": "entropy",
+    "ADAM_EPS": "adam_eps",
+    "GRADIENT_CLIP": "grad_clip",
+    "REWARD_SCALE": "reward_scale",
+}
+WMG = {
+    "WMG_NUM_LAYERS": "layers",
+    "WMG_NUM_ATTENTION_HEADS": "heads",
+    "WMG_ATTENTION_HEAD_SIZE": "head_size",
+    "WMG_HIDDEN_SIZE": "hidden",
+    "AC_HIDDEN_LAYER_SIZE": "actor_critic",
+}
+GRU = {
+    "OBS_EMBED_SIZE": "embedding",
+    "NUM_RNN_UNITS": "size",
+    "AC_HIDDEN_LAYER_SIZE": "actor_critic",
+}
+OFF_ONLY = {
+    "WEIGHT_DECAY",
+    "ONE_HOT_PATTERNS",
+    "ALLOW_DELIBERATION",
+    "OBS_FEEDBACK",
+}
+"""Settings of the authors' code that this project knows only as off (zero or False)."""
+ANNEALING = {"ANNEAL_LR", "LR_GAMMA", "LR_ANNEALING_START"}
+SHAPES = {"V2", "WMG_MAX_OBS", "WMG_MAX_MEMOS", "WMG_MEMO_SIZE"}
+DURATION = {"TOTAL_STEPS": "steps", "REPORTING_INTERVAL": "report_every"}
+GENERAL = {"ENV", "NUM_PATTERNS", "AGENT_NET", "A3C_T_MAX", *DURATION}
+IGNORED = {
+    "TYPE_OF_RUN",
+    "LOAD_MODEL_FROM",
+    "SAVE_MODELS_TO",
+    "ENV_RANDOM_SEED",
+    "AGENT_RANDOM_SEED",
+    "USE_SUCCESS_RATE",
+    "HELDOUT_TESTING",
+    "NUM_EPISODES_TO_TEST",
+    "MIN_FINAL_REWARD_FOR_SUCCESS",
+    "ID",
+}
+"""What a command says here: what to do, where files lie, what to measure, seeds."""
+KNOWN = {*HYPER, *WMG, *GRU} | OFF_ONLY | ANNEALING | SHAPES | GENERAL | IGNORED
+
+PATHFINDING = "Pathfinding_Env"
+ANNEAL = 0.98
+ANNEAL_AFTER = 10_000_000
+"""Sokoban's schedule, the only one the authors used."""
+
+
+def read_settings(path: str | os.PathLike[str]) -> dict[str, Value]:
+    """The settings in a file of the authors' form."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not a settings file: it is not text") from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, where: str = "settings") -> dict[str, Value]:
+    """The settings in text of the authors' form."""
+    settings: dict[str, Value] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.partition("#")[0].strip()
+        if not line:
+            continue
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not name.isidentifier() or not value:
+            raise BadInput(f"{where} line {number} is not NAME = value: {line!r}")
+        if name in settings:
+            raise BadInput(f"{where} line {number} sets {name} a second time")
+        settings[name] = _parse(value)
+    return settings
+
+
+def _parse(text: str) -> Value:
+    constants = {"True": True, "False": False, "None": None}
+    if text in constants:
+        return constants[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text.strip("\"'")
+
+
+def format_settings(settings: Mapping[str, Value]) -> str:
+    """Text of the authors' form."""
+    return "".join(f"{name} = {value}\n" for name, value in settings.items())
+
+
+def config_from_settings(settings: Mapping[str, Value]) -> config.Config:
+    """The experiment that settings under their official names describe.
+
+    Without an ENV it is Pathfinding. Number of steps and of steps between reports may be
+    missing; all that shapes the agent and the update may not.
+    """
+    unknown = sorted(set(settings) - KNOWN)
+    if unknown:
+        raise BadInput(f"the setting {unknown[0]} is not known")
+    for name in sorted(OFF_ONLY & set(settings)):
+        if settings[name]:
+            raise BadInput(f"{name} must be off, got {settings[name]!r}")
+    env = settings.get("ENV", PATHFINDING)
+    if env != PATHFINDING:
+        raise BadInput(f"ENV must be {PATHFINDING}, got {env!r}")
+    optional = {
+        ours: _number(settings, name, int)
+        for name, ours in DURATION.items()
+        if name in settings
+    }
+    graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
+    return config.Config(
+        env=config.Pathfinding(nodes=_number(graph, "NUM_PATTERNS", int)),
+        agent=_agent(settings),
+        hyper=_hyper(settings),
+        t_max=_number(settings, "A3C_T_MAX", int),
+        **optional,
+    )
+
+
+def _agent(settings: Mapping[str, Value]) -> config.WMG | config.GRU:
+    network = settings.get("AGENT_NET")
+    if network == "GRU_Network":
+        sizes = {ours: _number(settings, name, int) for name, ours in GRU.items()}
+        return config.GRU(**sizes)
+    if network != "WMG_Network":
+        raise BadInput(f"AGENT_NET must be WMG_Network or GRU_Network, got {network!r}")
+    sizes = {ours: _number(settings, name, int) for name, ours in WMG.items()}
+    return config.WMG(**sizes, **_memory(settings), **_variant(_flag(settings, "V2")))
+
+
+def _memory(settings: Mapping[str, Value]) -> dict[str, Any]:
+    memos, observations = (
+        _number(settings, name, int) if name in settings else 0
+        for name in ("WMG_MAX_MEMOS", "WMG_MAX_OBS")
+    )
+    if memos and observations:
+        raise BadInput("WMG_MAX_MEMOS and WMG_MAX_OBS must not both be positive")
+    if observations:
+        return {"memory": "observations", "slots": observations, "memo_size": 0}
+    if memos:
+        size = _number(settings, "WMG_MEMO_SIZE", int)
+        return {"memory": "memos", "slots": memos, "memo_size": size}
+    return {"memory": "none", "slots": 0, "memo_size": 0}
+
+
+def _variant(second: bool) -> dict[str, Any]:
+    """What distinguishes the network behind Sokoban (V2) from that of the other tables."""
+    if second:
+        return {"shared_heads": True, "start": "empty", "age": "added"}
+    return {"shared_heads": False, "start": "full", "age": "concatenated"}
+
+
+def is_second_variant(agent: config.WMG) -> bool:
+    """Whether an agent is V2; one that is neither V1 nor V2 is refused."""
+    for second in (False, True):
+        if all(getattr(agent, name) == value for name, value in _variant(second).items()):
+            return second
+    raise BadInput(
+        "the authors' networks have shared_heads=False, start=full, age=concatenated or"
+        f" True, empty, added, got {agent.shared_heads}, {agent.start}, {agent.age}"
+    )
+
+
+def _hyper(settings: Mapping[str, Value]) -> config.Hyper:
+    numbers = {ours: _number(settings, name, float) for name, ours in HYPER.items()}
+    if _flag(settings, "ANNEAL_LR"):
+        schedule = {"LR_GAMMA": ANNEAL, "LR_ANNEALING_START": ANNEAL_AFTER, **settings}
+        numbers["anneal"] = _number(schedule, "LR_GAMMA", float)
+        numbers["anneal_after"] = _number(schedule, "LR_ANNEALING_START", float)
+        numbers["anneal_every"] = _number(settings, "REPORTING_INTERVAL", float)
+    return config.Hyper(**numbers)
+
+
+def settings_from_config(experiment: config.Config) -> dict[str, Value]:
+    """An experiment under the authors' names, as far as their code can run it."""
+    agent, hyper = experiment.agent, experiment.hyper
+    settings: dict[str, Value] = {
+        "ENV": PATHFINDING,
+        "NUM_PATTERNS": experiment.env.nodes,
+        "TOTAL_STEPS": experiment.steps,
+        "REPORTING_INTERVAL": experiment.report_every,
+        "A3C_T_MAX": experiment.t_max,
+        "WEIGHT_DECAY": 0.0,
+        "ANNEAL_LR": hyper.anneal != 1,
+    }
+    if hyper.anneal != 1:
+        settings |= {"LR_GAMMA": hyper.anneal, "LR_ANNEALING_START": hyper.anneal_after}
+        settings["REPORTING_INTERVAL"] = round(hyper.anneal_every)
+    settings |= {name: getattr(hyper, ours) for name, ours in HYPER.items()}
+    if isinstance(agent, config.GRU):
+        return settings | {"AGENT_NET": "GRU_Network"} | _sizes(agent, GRU)
+    if not isinstance(agent, config.WMG) or agent.memory == "none":
+        raise BadInput("the authors' code has only the GRU and the WMG agent with a memory")
+    memos = agent.memory == "memos"
+    return settings | {
+        "AGENT_NET": "WMG_Network",
+        "V2": is_second_variant(agent),
+        "WMG_MAX_OBS": 0 if memos else agent.slots,
+        "WMG_MAX_MEMOS": agent.slots if memos else 0,
+        "WMG_MEMO_SIZE": agent.memo_size if memos else 0,
+        **_sizes(agent, WMG),
+    }
+
+
+def _sizes(agent: config.WMG | config.GRU, names: Mapping[str, str]) -> dict[str, Value]:
+    return {name: getattr(agent, ours) for name, ours in names.items()}
+
+
+def _flag(settings: Mapping[str, Value], name: str) -> bool:
+    value = settings.get(name, False)
+    if not isinstance(value, bool):
+        raise BadInput(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def _number(settings: Mapping[str, Value], name: str, kind: type[int] | type[float]) -> Any:
+    if name not in settings:
+        raise BadInput(f"the settings have no {name}")
+    value = settings[name]
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if not fits or (kind is int and not isinstance(value, int)):
+        wanted = "a whole number" if kind is int else "a number"
+        raise BadInput(f"{name} must be {wanted}, got {value!r}")
+    return kind(value)  # pyright: ignore[reportArgumentType]

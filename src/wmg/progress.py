@@ -1,0 +1,93 @@
+"""Showing how training goes: a live bar on a terminal, plain lines in a pipe."""
+
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmg.train import Progress
+
+LINE_SECONDS = 5.0
+"""Least time between two lines in a pipe."""
+
+
+def describe(progress: "Progress") -> str:
+    """One line: rate, score of the median and the best run, and whatever went wrong."""
+    scores = progress.scores
+    parts = [f"{progress.rate:,.0f} steps/s"]
+    if len(scores) == 1:
+        parts.append(f"score {scores[0]:.1f}%")
+    elif scores:
+        parts.append(
+            f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%"
+        )
+    if progress.diverged:
+        parts.append(f"{progress.diverged} diverged")
+    return ", ".join(parts)
+
+
+def remaining(progress: "Progress", first: "Progress") -> float:
+    """Seconds to go, by the speed since the first report of this session."""
+    done = progress.steps - first.steps
+    took = progress.seconds - first.seconds
+    return took / done * (progress.total - progress.steps) if done else float("nan")
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds as h:mm:ss."""
+    if seconds != seconds:
+        return "-:--:--"
+    return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02d}:{int(seconds % 60):02d}"
+
+
+@contextlib.contextmanager
+def display(file=sys.stderr) -> "Iterator[Callable[[Progress], None]]":
+    """A function to hand to `train`, for as long as the display stands."""
+    with _live() if file.isatty() else _lines(file) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def _lines(file) -> "Iterator[Callable[[Progress], None]]":
+    reports: list[Progress] = []
+    last = [float("-inf")]
+
+    def show(progress: "Progress") -> None:
+        reports.append(progress)
+        ended = progress.steps >= progress.total
+        if ended or time.monotonic() - last[0] >= LINE_SECONDS:
+            last[0] = time.monotonic()
+            left = clock(remaining(progress, reports[0]))
+            steps = f"{progress.steps:,} of {progress.total:,} steps"
+            print(f"{steps}, {describe(progress)}, {left} left", file=file, flush=True)
+
+    yield show
+
+
+@contextlib.contextmanager
+def _live() -> "Iterator[Callable[[Progress], None]]":
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.percentage:>4.0f}%"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("compiling ...", total=None)
+        reports: list[Progress] = []
+
+        def show(progress: "Progress") -> None:
+            reports.append(progress)
+            left = clock(remaining(progress, reports[0]))
+            text = f"{describe(progress)}, {left} left"
+            bar.update(
+                task, completed=progress.steps, total=progress.total, description=text
+            )
+
+        yield show

@@ -1,0 +1,116 @@
+"""What environments and agents say to each other.
+
+An environment and an agent are each one `equinox.Module`: a PyTree whose arrays are
+arguments of every compiled function and whose other fields are static. Everything here is
+for one environment and one agent, without a batch axis; batch with `jax.vmap`.
+"""
+
+import abc
+import dataclasses
+import math
+from typing import Any, Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+State = TypeVar("State")
+Memory = TypeVar("Memory")
+
+
+class Factors(eqx.Module):
+    """The Factors of one type, padded to a fixed number: row i is real where `present[i]`."""
+
+    values: Float[Array, "count size"]
+    present: Bool[Array, " count"]
+
+
+class Observation(eqx.Module):
+    """What the agent sees in one step: the Core's vector and any number of named Factor types."""
+
+    core: Float[Array, " core"]
+    factors: dict[str, Factors] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservationSpec:
+    """The shapes of an `Observation`: enough to build an agent for it."""
+
+    core: int
+    factors: tuple[tuple[str, int, int], ...] = ()
+    """(name, largest count, size of one) for each Factor type, sorted by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """What a trainer must know of an environment before the first step."""
+
+    observation: ObservationSpec
+    actions: int
+    max_steps: int
+    """No episode is longer than this."""
+    metric: str
+    """What `score` means for this environment: 'reward' or 'success'."""
+    reward_per_step: float = 1.0
+    """Mean reward per step of a perfect agent: the 100% of a 'reward' score."""
+
+
+class Step(eqx.Module, Generic[State]):
+    """The outcome of one action. `success` is meaningful where the episode ended."""
+
+    state: State
+    observation: Observation
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    success: Bool[Array, ""]
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        return self.terminated | self.truncated
+
+
+class Env(eqx.Module, Generic[State]):
+    """An environment: two pure functions and the shapes they produce."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> EnvSpec: ...
+
+    @abc.abstractmethod
+    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+        """A fresh episode."""
+
+    @abc.abstractmethod
+    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+        """What follows `action`. Never called on a finished episode."""
+
+
+class Output(eqx.Module, Generic[Memory]):
+    """What an agent makes of one observation."""
+
+    logits: Float[Array, " actions"]
+    value: Float[Array, ""]
+    memory: Memory
+    attention: Float[Array, "layers heads nodes"] | None = None
+    """How the Core attends to every node (Core, Factors by type, memory newest first)."""
+
+
+class Agent(eqx.Module, Generic[Memory]):
+    """An agent: a memory to start an episode with, and a step.
+
+    What a step does not need of its result, attention above all, costs nothing under `jit`.
+    """
+
+    @abc.abstractmethod
+    def initial_memory(self) -> Memory: ...
+
+    @abc.abstractmethod
+    def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]: ...
+
+
+def count_parameters(agent: PyTree[Any]) -> int:
+    """How many trainable numbers an agent holds; shapes alone will do."""
+    leaves = jax.tree.leaves(agent)
+    return sum(math.prod(x.shape) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))

@@ -1,0 +1,308 @@
+"""Replay recordings of the authors' implementation: `python tests/parity/replay.py FILE...`
+
+A file holds a stream of observations, actions and rewards, and what the authors' network
+and updates made of it. The stream is played here through the code that trains agents
+(`a3c.window`), and every number compared. One line per file; the exit code is 1 if an error
+is above 1e-5, and 2 if a file cannot be replayed.
+"""
+
+import dataclasses
+import json
+import pathlib
+import sys
+import zipfile
+import zlib
+from typing import Any
+from unittest import mock
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from wmg import a3c, deferred
+from wmg.agents.memory import Memory
+from wmg.config import BadInput, Config, Hyper
+from wmg.interop import official
+from wmg.interop.official_settings import config_from_settings
+from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+
+LIMIT = 1e-5
+FREE = ".attention.key.layer.bias"
+"""Without effect on the network: its gradient is rounding noise, and so are its updates."""
+KEYS = (
+    *("core", "factors", "num_factors", "action", "reward", "done", "logits", "value"),
+    *("state_newest_first", "update_after_step", "next_core", "next_factors"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """One file."""
+
+    config: Config
+    weights: dict[str, np.ndarray]
+    updated: dict[str, np.ndarray]
+    stream: dict[str, np.ndarray]
+
+    @property
+    def steps(self) -> int:
+        return len(self.stream["action"])
+
+
+class Script(Env[Int[Array, ""]]):
+    """An environment that goes through a recorded stream, whatever the agent does."""
+
+    core: Float[Array, "moments core"]
+    factors: Float[Array, "moments count size"]
+    present: Bool[Array, "moments count"]
+    reward: Float[Array, " time"]
+    done: Bool[Array, " time"]
+    restart: Int[Array, ""]
+    """Where in the stream the next episode begins."""
+    shapes: EnvSpec = eqx.field(static=True)
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.shapes
+
+    def observe(self, time: Int[Array, ""]) -> Observation:
+        rows = Factors(self.factors[time], self.present[time])
+        names = [name for name, _, _ in self.shapes.observation.factors]
+        return Observation(self.core[time], dict.fromkeys(names, rows))
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Int[Array, ""], Observation]:
+        return self.restart, self.observe(self.restart)
+
+    def step(
+        self, state: Int[Array, ""], action: Int[Array, ""], key: PRNGKeyArray
+    ) -> Step[Int[Array, ""]]:
+        done, no = self.done[state], jnp.zeros((), bool)
+        return Step(state + 1, self.observe(state + 1), self.reward[state], done, no, no)
+
+
+def read(path: pathlib.Path) -> Recording:
+    """The recording in a file of the network form."""
+    try:
+        with path.open("rb") as handle, np.load(handle) as file:
+            data = {name: file[name] for name in file.files}
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, TypeError, zlib.error, zipfile.BadZipFile) as error:
+        raise BadInput(f"{path} is not an .npz file of numbers: {error}") from None
+    parts = {
+        part: {k.removeprefix(part): v for k, v in data.items() if k.startswith(part)}
+        for part in ("weights/", "updated/")
+    }
+    if "settings" not in data or not parts["weights/"]:
+        raise BadInput(f"{path}: form not known")
+    missing = [key for key in KEYS if key not in data]
+    if missing:
+        raise BadInput(f"{path} has no {missing[0]!r}")
+    try:
+        settings = json.loads(str(data["settings"]))
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{path} has settings that are not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise BadInput(f"{path} has settings that are not a JSON object")
+    stream = {key: data[key] for key in KEYS}
+    recording = Recording(
+        config_from_settings(settings), parts["weights/"], parts["updated/"], stream
+    )
+    check_shapes(path, recording)
+    return recording
+
+
+def check_shapes(path: pathlib.Path, recording: Recording) -> None:
+    """Refuse a recording whose arrays do not fit each other."""
+    spec = official.observation_spec(recording.weights)
+    actions = official.action_count(recording.weights)
+    steps, padded, width = (*recording.stream["factors"].shape, 0, 0, 0)[:3]
+    expected = {
+        **{key: (steps,) for key in ("num_factors", "action", "reward", "done", "value")},
+        "core": (steps, spec.core),
+        "factors": (steps, padded, spec.factors[0][2] if spec.factors else width),
+        "logits": (steps, actions),
+        "next_core": (spec.core,),
+        "next_factors": (len(recording.stream["next_factors"]), width),
+    }
+    if len(spec.factors) > 1:
+        raise BadInput(f"{path} has more than one Factor type")
+    for key, shape in expected.items():
+        given = recording.stream[key].shape
+        if given != shape:
+            raise BadInput(f"{path}: {key} has shape {given}, expected {shape}")
+    for key, end in (("action", actions), ("num_factors", padded + 1)):
+        values = recording.stream[key]
+        if values.dtype.kind not in "iu" or not ((values >= 0) & (values < end)).all():
+            raise BadInput(f"{path}: {key} must be whole numbers from 0 to {end - 1}")
+    if set(recording.updated) != set(recording.weights):
+        raise BadInput(f"{path}: weights/ and updated/ do not have the same names")
+
+
+def script(recording: Recording) -> Script:
+    """The stream of a recording as an environment."""
+    stream, steps = recording.stream, recording.steps
+    spec = official.observation_spec(recording.weights)
+    count = max(stream["factors"].shape[1], len(stream["next_factors"]))
+    factors = np.zeros((steps + 1, count, stream["factors"].shape[2]), np.float32)
+    factors[:-1, : stream["factors"].shape[1]] = stream["factors"]
+    factors[-1, : len(stream["next_factors"])] = stream["next_factors"]
+    counts = np.append(stream["num_factors"], len(stream["next_factors"]))
+    present = np.arange(count) < counts[:, None]
+    core = np.concatenate([stream["core"], stream["next_core"][None]])
+    return Script(
+        jnp.asarray(core, jnp.float32),
+        jnp.asarray(factors),
+        jnp.asarray(present),
+        jnp.asarray(stream["reward"], jnp.float32),
+        jnp.asarray(stream["done"], bool),
+        jnp.zeros((), jnp.int32),
+        # Longer than any window, so that a window's end is bootstrapped like the authors'.
+        EnvSpec(
+            ObservationSpec(
+                spec.core, tuple((n, count, size) for n, _, size in spec.factors)
+            ),
+            official.action_count(recording.weights),
+            steps + 2,
+            "reward",
+        ),
+    )
+
+
+def plain_value_and_grad(loss: Any, model: Any, step: Any, time: int) -> tuple[Any, Any]:
+    """What `deferred.value_and_grad` computes, by ordinary differentiation."""
+    moving, fixed = eqx.partition(model, eqx.is_inexact_array)
+
+    def outer(moving: Any) -> Any:
+        return loss(lambda _: (eqx.combine(moving, fixed), lambda: None), None)
+
+    (value, (aux, _)), gradient = jax.value_and_grad(outer, has_aux=True)(moving)
+    return (value, aux), gradient
+
+
+@eqx.filter_jit
+def play_window(
+    env: Script,
+    hyper: Hyper,
+    run: a3c.Run,
+    actions: Int[Array, " time"],
+    t_max: int,
+    check_gradient: bool,
+) -> tuple[a3c.Run, Float[Array, ""]]:
+    """`a3c.window` with given actions, and the error of its deferred gradients.
+
+    The actions are forced by noise so strong that it decides every sample. The error is
+    relative to the largest entry of the gradient where that is above 1.
+    """
+    errors = [jnp.zeros(())]
+    real = deferred.value_and_grad
+
+    def both(*arguments: Any) -> Any:
+        result, gradient = real(*arguments)
+        if not check_gradient:
+            return result, gradient
+        _, plain = plain_value_and_grad(*arguments)
+        (fast, _), (slow, _) = map(ravel_pytree, (gradient, plain))
+        errors.append(jnp.abs(fast - slow).max() / jnp.maximum(1.0, jnp.abs(slow).max()))
+        return result, gradient
+
+    noise = 1e6 * jax.nn.one_hot(actions, env.spec.actions)
+    with (
+        mock.patch.object(a3c.jax.random, "gumbel", lambda key, shape: noise),
+        mock.patch.object(a3c.deferred, "value_and_grad", both),
+    ):
+        run, _ = a3c.window(env, hyper, run, t_max, 1)
+    return run, errors[-1]
+
+
+def replay(path: pathlib.Path, check_gradient: bool = True) -> dict[str, float]:
+    """The largest absolute error of each quantity in a recording.
+
+    Checking the deferred gradient against the ordinary one doubles the time to compile.
+    """
+    recording = read(path)
+    env, stream, steps = script(recording), recording.stream, recording.steps
+    t_max = min(recording.config.t_max, steps + 1)  # A longer window never fills.
+    agent = official.build_agent(recording.config.agent, recording.weights)
+    run = a3c.start_run(env, agent, jax.random.key(0))
+    forward = eqx.filter_jit(lambda agent, *seen: agent(*seen))
+    actions = jnp.asarray(np.append(stream["action"], [0] * t_max), jnp.int32)
+    outputs, updates, gradient = [], [], 0.0
+    while len(outputs) < steps:
+        start = len(outputs)
+        memory = run.scene.memory
+        ends = start + np.flatnonzero(stream["done"][start:])
+        for time in range(start, min(start + t_max, steps)):
+            output = forward(run.agent, env.observe(jnp.asarray(time)), memory)
+            memory = output.memory
+            outputs.append(output)
+            if time in ends:
+                break
+        if len(outputs) - start < t_max and not len(ends):
+            break  # The stream ends within a window, before an update.
+        restart = jnp.asarray(ends[0] + 1 if len(ends) else steps, jnp.int32)
+        env = eqx.tree_at(lambda env: env.restart, env, restart)
+        window = actions[start : start + t_max]
+        run, error = play_window(
+            env, recording.config.hyper, run, window, t_max, check_gradient
+        )
+        updates.append(int(run.steps) - 1)
+        gradient = max(gradient, float(error))
+    return compare(recording, outputs, updates, run.agent) | {"gradient": gradient}
+
+
+def compare(
+    recording: Recording, outputs: list[Any], updates: list[int], agent: Any
+) -> dict[str, float]:
+    """The largest absolute error of each recorded quantity."""
+    stream = recording.stream
+    memories = [output.memory for output in outputs]
+    states = [m.vectors if isinstance(m, Memory) else m for m in memories]
+    weights = official.export_weights(agent)
+    return {
+        "logits": largest(np.stack([o.logits for o in outputs]), stream["logits"]),
+        "value": largest(np.stack([o.value for o in outputs]), stream["value"]),
+        "state": largest(np.stack(states), stream["state_newest_first"]),
+        "update steps": largest(np.array(updates), stream["update_after_step"]),
+        "updated": max(
+            largest(weights[name], value)
+            for name, value in recording.updated.items()
+            if not name.endswith(FREE)
+        ),
+    }
+
+
+def largest(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest absolute difference; infinite for other shapes and for NaN."""
+    if ours.shape != theirs.shape:
+        return float("inf")
+    error = float(np.abs(ours.astype(np.float64) - theirs).max(initial=0.0))
+    return error if error == error else float("inf")
+
+
+def main(arguments: list[str]) -> int:
+    jax.config.update("jax_default_matmul_precision", "highest")
+    if not arguments:
+        print("usage: python tests/parity/replay.py FILE...", file=sys.stderr)
+        return 2
+    code = 0
+    for argument in arguments:
+        try:
+            errors = replay(pathlib.Path(argument))
+        except BadInput as error:
+            named = argument in str(error)
+            print(error if named else f"{argument}: {error}", file=sys.stderr)
+            code = 2
+            continue
+        good = all(error <= LIMIT for error in errors.values())
+        numbers = "  ".join(f"{name} {error:.1e}" for name, error in errors.items())
+        print(f"{argument}: {'ok' if good else 'FAILED'}  {numbers}", flush=True)
+        code = code or (0 if good else 1)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Recorded numbers of the authors' implementation, replayed value by value."""
+
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import replay  # noqa: E402
+
+NAMES = sorted(path.name for path in (HERE / "data").glob("*.npz"))
+SHARED = HERE.parents[2] / "shared" / "parity"
+
+
+def changed(folder, **values):
+    """A copy of a small recording with some of its arrays replaced."""
+    with np.load(HERE / "data" / "gru_flat.npz") as file:
+        data = {name: file[name] for name in file.files}
+    path = folder / "changed.npz"
+    np.savez(path, **data | {name.replace("__", "/"): v for name, v in values.items()})
+    return path
+
+
+def test_all_five_forms_are_here():
+    assert len(NAMES) == 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_recorded_numbers_come_out(name):
+    errors = replay.replay(HERE / "data" / name, check_gradient="gru" in name)
+    assert max(errors.values()) <= replay.LIMIT, errors
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_recordings_are_the_shared_ones(name):
+    if not SHARED.is_dir():
+        pytest.skip("no shared folder beside the repository")
+    assert (SHARED / name).read_bytes() == (HERE / "data" / name).read_bytes()
+
+
+def test_another_reward_gives_other_weights(tmp_path):
+    with np.load(HERE / "data" / "gru_flat.npz") as file:
+        reward = file["reward"].copy()
+    reward[2] += 1.0
+    path = changed(tmp_path, reward=reward)
+    errors = replay.replay(path, check_gradient=False)
+    assert errors["updated"] > replay.LIMIT >= errors["update steps"]
+
+
+@pytest.mark.parametrize("error", [1.1e-5, float("inf"), float("nan")])
+def test_an_error_above_the_limit_is_a_failure(monkeypatch, capsys, error):
+    monkeypatch.setattr(replay, "replay", lambda path: {"value": 0.0, "logits": error})
+    assert replay.main(["some.npz"]) == 1
+    assert "FAILED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"settings": np.array("{")}, "not JSON"),
+        ({"settings": np.array('{"AGENT_NET": "LSTM"}')}, "AGENT_NET"),
+        ({"action": np.full(26, 9)}, "action must be whole numbers"),
+        ({"reward": np.zeros(3)}, "reward has shape"),
+        ({"weights__rnn.bias_hh": np.zeros(2, np.float32)}, "rnn.bias_hh has shape (2,)"),
+    ],
+)
+def test_a_malformed_recording_is_refused_in_one_sentence(tmp_path, capsys, values, reason):
+    assert replay.main([str(changed(tmp_path, **values))]) == 2
+    output = capsys.readouterr().err
+    assert reason in output and output.count("\n") == 1
+
+
+def test_a_file_of_another_form_is_refused(tmp_path, capsys):
+    np.savez(tmp_path / "other.npz", room_state=np.zeros(3))
+    assert replay.main([str(tmp_path / "other.npz")]) == 2
+    assert "form not known" in capsys.readouterr().err
+
+
+def test_a_truncated_file_is_refused(tmp_path, capsys):
+    path = shutil.copy(HERE / "data" / "gru_flat.npz", tmp_path)
+    whole = pathlib.Path(path).read_bytes()
+    for size in (0, 10, len(whole) // 2):
+        pathlib.Path(path).write_bytes(whole[:size])
+        assert replay.main([str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 3

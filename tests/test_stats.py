@@ -1,0 +1,120 @@
+"""Statistics against hand-computed numbers, definitions, and simulated coverage."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wmg import stats
+
+
+def test_wilson_matches_published_numbers():
+    # Newcombe (1998), Statistics in Medicine 17, table I, method 3.
+    published = {
+        (81, 263): (0.2553, 0.3662),
+        (15, 148): (0.0624, 0.1605),
+        (0, 20): (0.0000, 0.1611),
+        (1, 29): (0.0061, 0.1718),
+    }
+    for (successes, trials), interval in published.items():
+        np.testing.assert_allclose(stats.wilson(successes, trials), interval, atol=5e-5)
+
+
+def test_wilson_ends_solve_the_score_equation():
+    z = 2.5758293035489004  # two-sided 99%
+    for end in stats.wilson(7, 30, confidence=0.99):
+        score = (7 / 30 - end) / math.sqrt(end * (1 - end) / 30)
+        assert abs(score) == pytest.approx(z)
+
+
+def test_wilson_touches_zero_and_one_exactly():
+    assert stats.wilson(0, 7)[0] == 0.0
+    assert stats.wilson(7, 7)[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "arguments", [(0, 0), (-1, 5), (6, 5), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)]
+)
+def test_wilson_rejects_impossible_counts(arguments):
+    with pytest.raises(ValueError, match="must"):
+        stats.wilson(*arguments)
+
+
+def test_bootstrap_of_two_values_is_their_binomial_quantile():
+    # Means of two draws from {0, 1}: 0 (1/4), 1/2 (1/2), 1 (1/4); so 40% lies at 1/2 alone.
+    assert stats.bootstrap([0, 1], np.mean, confidence=0.4) == (0.5, 0.5)
+    assert stats.bootstrap([0, 1], np.mean, confidence=0.9) == (0.0, 1.0)
+
+
+def test_bootstrap_interval_of_the_mean_covers_as_often_as_it_says():
+    generator = np.random.default_rng(1)
+    covered = 0
+    for seed in range(300):
+        sample = generator.normal(3.0, 2.0, size=40)
+        low, high = stats.bootstrap(
+            sample, np.mean, seed=seed, resamples=300, confidence=0.8
+        )
+        covered += low <= 3.0 <= high
+    assert 0.72 < covered / 300 < 0.86
+
+
+def test_bootstrap_repeats_with_its_seed_only():
+    values = np.random.default_rng(0).normal(size=30)
+    first = stats.bootstrap(values, np.mean, seed=1)
+    assert first == stats.bootstrap(values, np.mean, seed=1)
+    assert first != stats.bootstrap(values, np.mean, seed=2)
+
+
+def test_bootstrap_uses_the_statistic():
+    values = [1.0, 2.0, 3.0, 4.0, 1000.0]
+    low, high = stats.bootstrap(values, np.max)
+    assert high == 1000.0 and low <= 4.0
+
+
+def test_iqm_cuts_a_quarter_from_each_end():
+    assert stats.iqm([100, 1, 2, 3, 4, 5, 6, -50]) == pytest.approx((2 + 3 + 4 + 5) / 4)
+    assert stats.iqm([9, 1, 2, 3, 4]) == pytest.approx(3.0)  # one from each end
+    assert stats.iqm([0.0] * 3 + [1, 2, 3, 4, 5, 9] + [99.0] * 3) == pytest.approx(4.0)
+    assert stats.iqm([1, 2, 6]) == pytest.approx(3.0)
+
+
+def test_quartiles_interpolate():
+    assert stats.quartiles([4, 1, 3, 2]) == (1.75, 2.5, 3.25)
+
+
+def test_summary_by_hand():
+    got = stats.summary([2, 4, 4, 4, 5, 5, 7, 9])
+    assert got == pytest.approx(
+        {
+            "count": 8,
+            "mean": 5.0,
+            "standard_deviation": math.sqrt(32 / 7),
+            "standard_error": math.sqrt(32 / 7 / 8),
+            "min": 2.0,
+            "first_quartile": 4.0,
+            "median": 4.5,
+            "third_quartile": 5.5,
+            "max": 9.0,
+        }
+    )
+
+
+def test_summary_of_one_value_has_no_deviation():
+    got = stats.summary([3.5])
+    assert got["mean"] == got["median"] == got["min"] == got["max"] == 3.5
+    assert math.isnan(got["standard_deviation"]) and math.isnan(got["standard_error"])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [stats.iqm, stats.quartiles, stats.summary, lambda v: stats.bootstrap(v, np.mean)],
+)
+def test_bad_values_are_named(function):
+    with pytest.raises(ValueError, match="empty"):
+        function([])
+    with pytest.raises(ValueError, match="nan at index 1"):
+        function([1.0, math.nan])
+    with pytest.raises(ValueError, match="inf at index 0"):
+        function([math.inf, 1.0])
+    with pytest.raises(ValueError, match="shape"):
+        function([[1.0], [2.0]])
