@@ -31,5 +31,8 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
 
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
 clean:
 	rm -rf $(VENV)

@@ -13,9 +13,7 @@ nan = np.nan
 
 def some_curve(runs, points=20, seed=0):
     noise = np.random.default_rng(seed).normal(size=(runs, points))
-    return plots.Curve(
-        np.arange(1, points + 1) * 10_000, np.linspace(30, 90, points) + noise
-    )
+    return plots.Curve(np.arange(1, points + 1) * 10_000, np.linspace(30, 90, points) + noise)
 
 
 def draw(path, curves, **settings):
@@ -53,9 +51,7 @@ def test_reference_lines_add_grey_dashes(tmp_path):
     curves = {"WMG": some_curve(1)}
     without = draw(tmp_path / "a.png", curves)
     grey = draw(tmp_path / "b.png", curves, lines={"Depth-1": 61.6, "Depth-2": 84.6})
-    assert holds(grey, plots.QUIET, least=500) and not holds(
-        without, plots.QUIET, least=500
-    )
+    assert holds(grey, plots.QUIET, least=500) and not holds(without, plots.QUIET, least=500)
 
 
 def test_the_same_curves_give_the_same_file_whatever_the_users_style(tmp_path):
@@ -75,9 +71,7 @@ def test_drawing_leaves_no_global_state(tmp_path):
     def state():
         # Looking at the backend would choose one, and import pyplot.
         keys = set(matplotlib.rcParams) - {"backend"}
-        return {
-            key: matplotlib.rcParams[key] for key in keys
-        }, "matplotlib.pyplot" in sys.modules
+        return {key: matplotlib.rcParams[key] for key in keys}, "matplotlib.pyplot" in sys.modules
 
     before = state()
     draw(tmp_path / "a.png", {"WMG": some_curve(2)})

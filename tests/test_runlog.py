@@ -86,9 +86,7 @@ def test_an_empty_log_has_no_records(tmp_path):
     assert runlog.read(tmp_path / "a.jsonl") == []
 
 
-@pytest.mark.parametrize(
-    "torn", [b'{"steps": 2, "sc', b'{"steps": 2, "s": "\xc3', b"\0\0\0\n"]
-)
+@pytest.mark.parametrize("torn", [b'{"steps": 2, "sc', b'{"steps": 2, "s": "\xc3', b"\0\0\0\n"])
 def test_a_torn_last_line_is_ignored(tmp_path, torn):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"steps": 1}\n' + torn)
@@ -207,9 +205,7 @@ def test_tags_are_those_of_cleanrl():
 
 
 def test_an_interval_without_episodes_has_no_return():
-    assert runlog.tagged({"steps": 5, "reward": 2.0, "episodes": 0}) == {
-        "charts/episodes": 0.0
-    }
+    assert runlog.tagged({"steps": 5, "reward": 2.0, "episodes": 0}) == {"charts/episodes": 0.0}
 
 
 def test_tensorboard_files_hold_the_records(tmp_path):
@@ -275,9 +271,7 @@ def test_wandb_has_one_run_for_each_of_ours(tmp_path, monkeypatch):
     assert fake.finished == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")]
-)
+@pytest.mark.parametrize(("kind", "package"), [("tensorboard", "tensorboardX"), ("wandb", "wandb")])
 def test_a_missing_package_names_its_extra(tmp_path, monkeypatch, kind, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(BadInput, match=rf"pip install 'wmg\[{kind}\]'"):

@@ -51,9 +51,7 @@ def test_bootstrap_interval_of_the_mean_covers_as_often_as_it_says():
     covered = 0
     for seed in range(300):
         sample = generator.normal(3.0, 2.0, size=40)
-        low, high = stats.bootstrap(
-            sample, np.mean, seed=seed, resamples=300, confidence=0.8
-        )
+        low, high = stats.bootstrap(sample, np.mean, seed=seed, resamples=300, confidence=0.8)
         covered += low <= 3.0 <= high
     assert 0.72 < covered / 300 < 0.86
 

@@ -47,6 +47,18 @@ class Run(eqx.Module):
     """Whether a loss or gradient was not finite; such a run stands still from then on."""
 
 
+class Moment(eqx.Module):
+    """What one step of a window leaves behind for the loss."""
+
+    logits: Float[Array, " actions"]
+    value: Float[Array, ""]
+    action: Int[Array, ""]
+    reward: Float[Array, ""]
+    valid: Bool[Array, ""]
+    """False where the episode was over before this step."""
+    success: Bool[Array, ""]
+
+
 class Totals(eqx.Module):
     """Sums over the windows of a report interval."""
 
@@ -65,17 +77,23 @@ class Totals(eqx.Module):
         counts = [jnp.zeros((), jnp.int32)] * 4
         return Totals(*counts, *[jnp.zeros(())] * 5)
 
-
-class Moment(eqx.Module):
-    """What one step of a window leaves behind for the loss."""
-
-    logits: Float[Array, " actions"]
-    value: Float[Array, ""]
-    action: Int[Array, ""]
-    reward: Float[Array, ""]
-    valid: Bool[Array, ""]
-    """False where the episode was over before this step."""
-    success: Bool[Array, ""]
+    @staticmethod
+    def of_window(
+        moments: Moment, over: Bool[Array, ""], terms: tuple, norm: Float[Array, ""]
+    ) -> "Totals":
+        """One window's share; `terms` are policy loss, value loss and entropy."""
+        taken = moments.valid.sum(dtype=jnp.int32)
+        return Totals(
+            steps=taken,
+            windows=jnp.ones((), jnp.int32),
+            episodes=over.astype(jnp.int32),
+            successes=(over & moments.success[taken - 1]).astype(jnp.int32),
+            reward=jnp.sum(moments.reward, where=moments.valid),
+            policy_loss=terms[0],
+            value_loss=terms[1],
+            entropy=terms[2],
+            gradient_norm=norm,
+        )
 
 
 def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
@@ -93,9 +111,7 @@ def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
     return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
 
-def sample(
-    logits: Float[Array, " actions"], noise: Float[Array, " actions"]
-) -> Int[Array, ""]:
+def sample(logits: Float[Array, " actions"], noise: Float[Array, " actions"]) -> Int[Array, ""]:
     """An action from the policy, given Gumbel noise."""
     return jnp.argmax(logits + noise).astype(jnp.int32)
 
@@ -169,18 +185,16 @@ def window(env: Env, hyper: Hyper, run: Run, t_max: int, unroll: int) -> tuple[R
         def step(carry: tuple[Scene, Array], inputs: tuple) -> tuple[tuple, tuple]:
             scene, over = carry
             tap, noise, key = inputs
-            agent, inputs = model_at(tap)
+            agent, seen = model_at(tap)
             output = agent(scene.observation, scene.memory)
             scene, over, moment = play_step(env, output, scene, noise, key, over)
-            return (scene, over), (moment, inputs())
+            return (scene, over), (moment, seen())
 
         start = (run.scene, jnp.zeros((), bool))
         (scene, over), (moments, inputs) = jax.lax.scan(
             step, start, (taps, noise, keys), unroll=unroll
         )
-        ahead = (
-            jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
-        )
+        ahead = jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
         terms = loss_terms(moments, jnp.where(over, 0.0, ahead), hyper)
         policy_loss, value_loss, entropy = terms
         total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy
@@ -191,22 +205,10 @@ def window(env: Env, hyper: Hyper, run: Run, t_max: int, unroll: int) -> tuple[R
     )
     agent, optimizer, norm, finite = update(run, gradient, total, hyper)
     scene = jax.lax.cond(over, lambda: start_scene(env, run.agent, rkey), lambda: scene)
-    taken = moments.valid.sum(dtype=jnp.int32)
-    after = Run(
-        agent, optimizer, scene, key, run.steps + jnp.where(finite, taken, 0), ~finite
-    )
-    totals = Totals(
-        steps=taken,
-        windows=jnp.ones((), jnp.int32),
-        episodes=over.astype(jnp.int32),
-        successes=(over & moments.success[taken - 1]).astype(jnp.int32),
-        reward=jnp.sum(moments.reward, where=moments.valid),
-        policy_loss=terms[0],
-        value_loss=terms[1],
-        entropy=terms[2],
-        gradient_norm=norm,
-    )
-    return after, totals
+    totals = Totals.of_window(moments, over, terms, norm)
+    scene, totals = keep_if(finite, (scene, totals), (run.scene, Totals.zeros()))
+    diverged = run.diverged | ~finite
+    return Run(agent, optimizer, scene, key, run.steps + totals.steps, diverged), totals
 
 
 def bootstrap(agent: Agent, scene: Scene) -> Float[Array, ""]:
@@ -229,6 +231,7 @@ def update(
     clip = jnp.minimum(1.0, hyper.grad_clip / (norm + 1e-6))  # PyTorch's rule
     adam = optax.scale_by_adam(eps=hyper.adam_eps)
     direction, optimizer = adam.update(flat * clip, run.optimizer)
+    direction = jnp.asarray(direction)
     optimizer = keep_if(finite, optimizer, run.optimizer)
     change = jnp.where(finite, -learning_rate(hyper, run.steps) * direction, 0.0)
     return eqx.apply_updates(run.agent, unflatten(change)), optimizer, norm, finite

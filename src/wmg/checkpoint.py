@@ -37,9 +37,11 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.strerror:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -51,12 +53,8 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
 def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:
     """Write the arrays of `tree`, and `about` as JSON, to one file."""
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree)}
-    header = {
-        "version": FORMAT_VERSION,
-        "form": form,
-        "checksum": _checksum(arrays),
-        **about,
-    }
+    header = {"version": FORMAT_VERSION, "form": form, **about}
+    header["checksum"] = _checksum(arrays, header)
     data = safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)})
     write_atomically(path, data)
 
@@ -69,13 +67,11 @@ def load(path: pathlib.Path, like: Tree, form: str) -> tuple[Tree, dict[str, Any
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
-    if _checksum(arrays) != header.get("checksum"):
+    if header.pop("checksum", None) not in (_checksum(arrays, header), _checksum(arrays)):
         raise BadInput(f"{path} is damaged: its checksum does not match its contents")
     names = [name for name, _ in _named_leaves(like)]
     if odd := sorted(set(names) ^ set(arrays)):
-        raise BadInput(
-            f"{path} does not fit its config: {odd[0]} is missing or not expected"
-        )
+        raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")
     leaves = []
     for name, leaf in _named_leaves(like):
         expected = _stored_shape(leaf)
@@ -96,25 +92,28 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
     except (safetensors.SafetensorError, OSError) as error:
-        raise BadInput(
-            f"{path} is damaged or not a wmg file: {_first_line(error)}"
-        ) from None
+        raise BadInput(f"{path} is damaged or not a wmg file: {_first_line(error)}") from None
     try:
         header = json.loads(metadata["wmg"])
         version, actual = header["version"], header["form"]
     except (KeyError, TypeError, json.JSONDecodeError):
         raise BadInput(f"{path} was not written by wmg") from None
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise BadInput(
-            f"{path} has format version {version}; this wmg reads {FORMAT_VERSION}"
-        )
+        raise BadInput(f"{path} has format version {version}; this wmg reads {FORMAT_VERSION}")
     if actual != form:
         raise BadInput(f"{path} is a {actual} file, where a {form} file is needed")
     return header
 
 
-def make_env(settings: config.Env) -> Env:
-    """The environment that the settings describe."""
+def make_env(settings: config.Env | None, own: Env | None = None) -> Env:
+    """The environment that the settings describe, or the user's own where they are None."""
+    if (settings is None) != (own is not None):
+        raise BadInput(
+            "an environment of your own is given in Python, with settings whose env is None"
+        )
+    if settings is None:
+        assert own is not None
+        return own
     fields = config.to_dict(settings)
     return envs.make(fields.pop("name"), fields)
 
@@ -133,22 +132,25 @@ def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any)
     save(path, agent, "release", {"config": config.to_dict(settings), **about})
 
 
-def load_model(path: pathlib.Path) -> tuple[Agent, Config]:
-    """An agent in release form, and the config it was trained with."""
+def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Config]:
+    """An agent in release form, and the config it was trained with.
+
+    If it was trained on an environment of your own, give that too.
+    """
     header = read_header(path, "release")
-    settings = config.from_dict(Config, header.get("config"), f"the config in {path}")
-    like = eqx.filter_eval_shape(
-        lambda: make_agent(settings.agent, make_env(settings.env), jax.random.key(0))
-    )
+    try:
+        settings = config.from_dict(Config, header.get("config"))
+    except BadInput as error:
+        raise BadInput(f"{path} has a config that cannot be used: {error}") from None
+    env = make_env(settings.env, env)
+    like = eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
     agent, _ = load(path, like, "release")
     return agent, settings
 
 
 def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [
-        (jax.tree_util.keystr(path, simple=True, separator="."), x) for path, x in paths
-    ]
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), x) for path, x in paths]
 
 
 def _is_key(leaf: Any) -> bool:
@@ -171,8 +173,9 @@ def _stored_shape(leaf: Any) -> tuple[int, ...]:
     return jax.eval_shape(jax.random.key_data, leaf).shape
 
 
-def _checksum(arrays: dict[str, np.ndarray]) -> int:
-    value = 0
+def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any] | None = None) -> int:
+    # Files of before the first release have a sum of their arrays alone.
+    value = 0 if header is None else zlib.crc32(json.dumps(header).encode())
     for name in sorted(arrays):
         value = zlib.crc32(
             np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), value)

@@ -3,24 +3,21 @@
 Nothing here imports jax before a command needs it, so that `wmg --help` is instant.
 """
 
-import contextlib
 import dataclasses
 import datetime
-import io
 import json as jsonlib
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
-
-import tyro
+from typing import Any
 
 from wmg import __version__, experiments
-from wmg.config import BadInput, Config, Env
+from wmg.config import BadInput, Config, Pathfinding
+from wmg.options import Bench, Convert, Eval, List, Reproduce, Train, parse
 
-Options = TypeVar("Options")
+RELEASED_HEADS = 6
+"""Attention heads of the authors' released Pathfinding models, which come without settings."""
 SUMMARY = """\
 usage: wmg COMMAND ...
 
@@ -37,152 +34,22 @@ Working Memory Graphs: a Transformer agent with working memory, for reinforcemen
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Train:
-    """Train one or more runs and write a run folder."""
-
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
-    out: pathlib.Path | None = None
-    """Run folder (default: runs/PRESET-TIME). One that exists is never overwritten."""
-    resume: pathlib.Path | None = None
-    """Go on with this run folder, exactly where its last checkpoint left it."""
-    from_: pathlib.Path | None = None
-    """Start from the state of this run folder, with changed numbers, in a new folder."""
-    mirror: tuple[Literal["tensorboard", "wandb"], ...] = ()
-    """Also log to these (extras of the same names)."""
-    save_seconds: float = 60.0
-    """Least time between checkpoints."""
-    json: bool = False
-    """Print the result as JSON."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Eval:
-    """Play held-out episodes with a model: a file, a run folder, a shipped name, random or
-    depth-N."""
-
-    env: tyro.conf.AvoidSubcommands[Env]
-    episodes: int = 1000
-    test_seed: int = 1
-    """Which held-out episodes; the same seed gives the same episodes to every model."""
-    greedy: bool = False
-    """Take the most likely action instead of sampling."""
-    run: int | None = None
-    """Which run of a run folder (default: the best)."""
-    slots: int | None = None
-    """Give the agent more memory slots than it was trained with."""
-    oldest_age: int | None = None
-    """With --slots: the highest age that is shown as it is (default: as trained)."""
-    older: Literal["as oldest", "without age"] = "as oldest"
-    """With --slots: how ages above that are shown."""
-    json: bool = False
-    """Print the result as JSON."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Reproduce:
-    """Run a table or figure of the paper, or what is missing of it, and write a report."""
-
-    cells: tuple[str, ...] = ()
-    """Which cells (default: all)."""
-    runs: int | None = None
-    """Runs of each cell (default: as in the paper)."""
-    steps: int | None = None
-    """Steps of each run (default: as in the paper)."""
-    group_size: int = 100
-    """Runs that are trained at once."""
-    groups: tuple[int, ...] | None = None
-    """Which groups of runs to do here (default: all)."""
-    out: pathlib.Path = pathlib.Path("reproduce")
-    report_only: bool = False
-    """Run nothing; report what is there."""
-    json: bool = False
-    """Print the report as JSON."""
-
-
-@dataclasses.dataclass(frozen=True)
-class List:
-    """Show presets with their parameter counts, targets, and shipped models."""
-
-    json: bool = False
-    """Print as JSON."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Convert:
-    """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either."""
-
-    settings: pathlib.Path | None = None
-    """The authors' settings file that belongs to a .pth file."""
-    heads: int = 6
-    """Attention heads of a .pth file without settings: shapes do not tell."""
-    run: int | None = None
-    """Which run of a run folder (default: the best)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Bench:
-    """Measure training speed of a preset."""
-
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
-    seconds: float = 20.0
-    """How long to measure, after compiling."""
-    out: pathlib.Path | None = None
-    """Also write the JSON here."""
-    json: bool = False
-    """Print as JSON."""
-
-
-def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> Options:
-    """Options from the command line; anything wrong with them is one sentence."""
-    default = kind(**defaults) if defaults else None
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            return tyro.cli(kind, args=args, prog=usage, default=default)
-    except SystemExit as end:
-        if not end.code:
-            raise
-        raise BadInput(one_sentence(errors.getvalue())) from None
-
-
-def one_sentence(message: str) -> str:
-    """What a boxed, many-lined complaint says."""
-    text = re.sub(r"\x1b\[[0-9;]*m|[╭╮╰╯│─]", " ", message)
-    text = re.split(
-        r"For full helptext|Perhaps you meant|Similar arguments|Argument helptext", text
-    )[0]
-    text = " ".join(text.split())
-    text = re.sub(
-        r"^(Parsing error|Value error|Error parsing|Unrecognized options?) (?=\w)", "", text
-    )
-    if unknown := re.search(r"Unrecognized options: (--?[\w.-]+)", text):
-        return f"there is no option {unknown[1]}; --help lists them all"
-    if wrong := re.search(r"Error parsing (--[\w.-]+): (.*)", text):
-        return f"{wrong[1]} cannot be read: {wrong[2]}"
-    return (
-        re.sub(r"^Error parsing [\w.]+: ", "", text) or "the options cannot be understood"
-    )
-
-
 def train(args: list[str]) -> int:
     """`wmg train [PRESET] ...`"""
     name, args = split_name(args)
     base = base_config(name, args)
-    args = ["--from-" if arg == "--from" else arg for arg in args]
-    args = [re.sub(r"^--from=", "--from-=", arg) for arg in args]
     options = parse(Train, args, "wmg train [PRESET]", config=base)
     if options.resume and (options.out or options.from_):
-        raise BadInput(
-            "--resume goes on in its own folder: it takes neither --out nor --from"
-        )
+        raise BadInput("--resume goes on in its own folder: it takes neither --out nor --from")
+    if not 0 <= options.save_seconds < float("inf"):
+        raise BadInput(f"save_seconds must be a number from 0 on, got {options.save_seconds}")
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     label = (name or "run").replace("/", "-")
     folder = options.resume or options.out or pathlib.Path("runs") / f"{label}-{stamp}"
     from wmg import progress, runlog
     from wmg import train as trainer
 
-    cache_compilations()
+    prepare_jax(options.config.runs)
     mirrors = tuple(
         runlog.open_mirror(kind, folder / kind, dataclasses.asdict(options.config))
         for kind in options.mirror
@@ -220,24 +87,23 @@ def base_config(name: str | None, args: list[str]) -> Config:
                 return runfolder.read_config(pathlib.Path(value))
     if {"-h", "--help"} & set(args):
         return experiments.find_preset("pathfinding/wmg")
-    raise BadInput(
-        "name a preset (wmg list shows them), or a folder with --resume or --from"
-    )
+    raise BadInput("name a preset (wmg list shows them), or a folder with --resume or --from")
 
 
 def finish_training(result: Any, json: bool) -> int:
     """Draw the curve and say what came of the training."""
     import numpy as np
 
-    finals = result.scores[:, -1] if result.scores.size else np.array([np.nan])
+    finals = result.scores[:, -1] if result.scores.size else np.zeros(0)
+    finals = finals[np.isfinite(finals)]
     diverged = int(np.asarray(result.runs.diverged).sum())
     summary = {
         "folder": str(result.folder),
         "finished": result.finished,
         "seconds": round(result.seconds, 1),
         "best_run": result.best if result.scores.size else None,
-        "score_median": round(float(np.nanmedian(finals)), 2),
-        "score_best": round(float(np.nanmax(finals)), 2),
+        "score_median": round(float(np.median(finals)), 2) if finals.size else None,
+        "score_best": round(float(finals.max()), 2) if finals.size else None,
         "diverged": diverged,
         "curve": draw_curve(result) if result.finished else None,
     }
@@ -247,11 +113,9 @@ def finish_training(result: Any, json: bool) -> int:
     if not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
         return 0
-    scores = f"last score {summary['score_median']}%"
-    if result.config.runs > 1:
-        scores = (
-            f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
-        )
+    scores = "no score" if not finals.size else f"last score {summary['score_median']}%"
+    if finals.size and result.config.runs > 1:
+        scores = f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
     print(f"{result.folder}: {scores}, {summary['seconds']:,} s")
     if diverged:
         print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
@@ -268,9 +132,7 @@ def draw_curve(result: Any) -> str | None:
     curve = plots.Curve(result.steps, result.scores)
     try:
         label = result.config.agent.name.upper()
-        plots.learning_curves(
-            {label: curve}, path, title=str(result.folder), ylabel="score in %"
-        )
+        plots.learning_curves({label: curve}, path, title=str(result.folder), ylabel="score in %")
     except BadInput as missing:
         print(f"no picture of the curve: {missing}", file=sys.stderr)
         return None
@@ -281,22 +143,24 @@ def evaluate(args: list[str]) -> int:
     """`wmg eval MODEL ...`"""
     name, args = split_name(args)
     if name is None and not {"-h", "--help"} & set(args):
-        raise BadInput(
-            "name a model: a file, a run folder, a shipped name, random or depth-N"
-        )
+        raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
     from wmg import evaluate, models
 
-    cache_compilations()
+    prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
+    if settings.env is None:
+        raise BadInput(f"{name} was trained on an environment that only Python code can give")
     options = parse(Eval, args, "wmg eval MODEL", env=settings.env)
     env, agent = models.fit(agent, settings, options.env)
     if options.slots is not None:
         agent = models.lengthen(agent, options.slots, options.oldest_age, options.older)
-    if options.episodes < 2:
-        raise BadInput(f"episodes must be at least 2, got {options.episodes}")
-    played = evaluate.evaluate(
-        env, agent, options.test_seed, options.episodes, options.greedy
-    )
+    elif options.oldest_age is not None:
+        raise BadInput("--oldest-age says how added slots are shown: it needs --slots")
+    if not 2 <= options.episodes <= 10_000_000:
+        raise BadInput(f"episodes must be from 2 to 10,000,000, got {options.episodes}")
+    if not 0 <= options.test_seed < 2**31:
+        raise BadInput(f"test_seed must be from 0 to {2**31 - 1:,}, got {options.test_seed}")
+    played = evaluate.evaluate(env, agent, options.test_seed, options.episodes, options.greedy)
     result = {"model": name, **evaluate.summary(env.spec, played)}
     if options.json:
         print(jsonlib.dumps(result))
@@ -339,8 +203,9 @@ def reproduce(args: list[str]) -> int:
     from wmg.experiments import report
     from wmg.experiments import reproduce as library
 
-    cache_compilations()
+    prepare_jax(min(options.group_size, options.runs or target.runs))
     scale = library.Scale(options.runs, options.steps, options.group_size, options.groups)
+    scale.groups_of(target)  # refuses groups that there are not
     for cell in () if options.report_only else options.cells or target.cells:
         print(f"{name}: {target.cells[cell].label}", file=sys.stderr, flush=True)
         with progress.display() as show:
@@ -348,8 +213,7 @@ def reproduce(args: list[str]) -> int:
         if not done:
             print("stopped and saved; the same command goes on from here")
             return 0
-    command = " ".join(["wmg reproduce", *(arg for arg in args if arg != "--report-only")])
-    data = report.report(name, target, options.out, command)
+    data = report.report(name, target, options.out)
     print(jsonlib.dumps(data) if options.json else report.markdown(data))
     return 0
 
@@ -363,7 +227,7 @@ def show_list(args: list[str]) -> int:
 
     presets = {
         name: {
-            "env": settings.env.name,
+            "env": settings.env.name if settings.env else None,
             "agent": settings.agent.name,
             "parameters": library.count(Cell(name, settings))["value"],
             "steps": settings.steps,
@@ -393,9 +257,7 @@ def convert(args: list[str]) -> int:
     target, args = split_name(args)
     options = parse(Convert, args, "wmg convert INPUT OUTPUT")
     if source is None or target is None:
-        raise BadInput(
-            "name what to convert and the file to write: wmg convert INPUT OUTPUT"
-        )
+        raise BadInput("name what to convert and the file to write: wmg convert INPUT OUTPUT")
     from wmg import checkpoint, models
     from wmg.interop import official, torch_file
 
@@ -405,18 +267,17 @@ def convert(args: list[str]) -> int:
     if path.suffix not in (".pth", ".safetensors"):
         raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
     if source.endswith(".pth"):
-        settings, agent = official.load(
-            pathlib.Path(source), options.settings, options.heads
-        )
-        models.fit(agent, settings, settings.env)
+        heads = options.heads or (None if options.settings else RELEASED_HEADS)
+        settings, agent = official.load(pathlib.Path(source), options.settings, heads)
+        if options.heads is None and heads is not None and settings.agent.name == "wmg":
+            print(f"assuming {heads} attention heads; if not so, give --heads or --settings")
+        models.fit(agent, settings, settings.env or Pathfinding())
     else:
         agent, settings = models.find(source, options.run)
     if path.suffix == ".pth":
         torch_file.write_pth(path, official.export_weights(agent))
     else:
-        checkpoint.save_model(
-            path, agent, settings, converted_from=pathlib.Path(source).name
-        )
+        checkpoint.save_model(path, agent, settings, converted_from=pathlib.Path(source).name)
     print(f"wrote {path}")
     return 0
 
@@ -428,6 +289,7 @@ def measure_speed(args: list[str]) -> int:
     options = parse(Bench, args, "wmg bench [PRESET]", config=base)
     from wmg import bench, checkpoint
 
+    prepare_jax(options.config.runs)
     data = {
         "preset": name or "pathfinding/wmg",
         **bench.measure(options.config, options.seconds),
@@ -447,15 +309,17 @@ def measure_speed(args: list[str]) -> int:
     return 0
 
 
-def cache_compilations() -> None:
-    """Keep compiled programs on disk, so that the second start is quick."""
+def prepare_jax(runs: int = 1) -> None:
+    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
+    have no more threads than runs: a single run is a tenth slower with a second thread."""
     import jax
 
+    cores = len(os.sched_getaffinity(0))
+    os.environ.setdefault("PJRT_NPROC", str(min(runs, cores)))
+
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    if jax.config.jax_compilation_cache_dir is None:
-        jax.config.update(
-            "jax_compilation_cache_dir", str(pathlib.Path(home) / "wmg" / "jax")
-        )
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(home) / "wmg" / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 
 
@@ -480,12 +344,13 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         if args[0] not in COMMANDS:
-            raise BadInput(
-                f"there is no command {args[0]!r}; there are {', '.join(COMMANDS)}"
-            )
+            raise BadInput(f"there is no command {args[0]!r}; there are {', '.join(COMMANDS)}")
         return COMMANDS[args[0]](args[1:])
     except BadInput as error:
         print(f"wmg: {error}", file=sys.stderr)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = None
+        return 0
     except OSError as error:
         print(f"wmg: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
     return 2

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 Settings = TypeVar("Settings")
 
 
-class BadInput(ValueError):
+class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
 
 
@@ -72,12 +72,11 @@ class WMG:
     """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
 
     def __post_init__(self):
-        _require_counts(self, slots=0, memo_size=0, layers=1, heads=1, head_size=1)
+        _require_counts(self, largest=256, layers=1)
+        _require_counts(self, slots=0, memo_size=0, heads=1, head_size=1)
         _require_counts(self, hidden=1, actor_critic=1)
         if self.memory != "none":
-            _require(
-                self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}"
-            )
+            _require(self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}")
         if self.memory == "memos":
             _require(self.memo_size > 0, "memo_size", self.memo_size, "positive for Memos")
 
@@ -149,9 +148,7 @@ class Hyper:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             number = isinstance(value, int | float) and abs(value) < float("inf")
-            _require(
-                number and value >= 0, field.name, value, "a finite number, not negative"
-            )
+            _require(number and value >= 0, field.name, value, "a finite number, not negative")
         _require(self.discount <= 1, "discount", self.discount, "at most 1")
         for name in ("learning_rate", "grad_clip", "anneal_every"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "positive")
@@ -161,7 +158,8 @@ class Hyper:
 class Config:
     """One experiment: what is trained, on what, how, and for how long."""
 
-    env: Env = dataclasses.field(default_factory=Pathfinding)
+    env: Env | None = dataclasses.field(default_factory=Pathfinding)
+    """None for an environment of your own, which is given in Python."""
     agent: WMG | GRU | Depth | Random = dataclasses.field(default_factory=WMG)
     hyper: Hyper = dataclasses.field(default_factory=Hyper)
     t_max: int = 16
@@ -178,7 +176,7 @@ class Config:
     """Numbers that differ between runs, one value per run: learning_rate=1e-4,1.6e-4"""
 
     def __post_init__(self):
-        _require_counts(self, largest=2**31 - 1, steps=1, report_every=1, seed=0)
+        _require_counts(self, largest=2_000_000_000, steps=1, report_every=1, seed=0)
         _require_counts(self, largest=4096, t_max=1)
         _require_counts(self, largest=100_000, runs=1)
         for hyper in {self.hyper, *self.hypers()}:
@@ -188,18 +186,14 @@ class Config:
         """The numbers of each run."""
         varied = dict(_parse_varied(item, self.runs) for item in self.vary)
         return [
-            dataclasses.replace(
-                self.hyper, **{name: values[i] for name, values in varied.items()}
-            )
+            dataclasses.replace(self.hyper, **{name: values[i] for name, values in varied.items()})
             for i in range(self.runs)
         ]
 
 
 def _parse_varied(item: str, runs: int) -> tuple[str, list[float]]:
     name, _, text = item.partition("=")
-    _require(
-        name in HYPER_NAMES, "vary", item, f"NAME=... with one of {', '.join(HYPER_NAMES)}"
-    )
+    _require(name in HYPER_NAMES, "vary", item, f"NAME=... with one of {', '.join(HYPER_NAMES)}")
     try:
         values = [float(value) for value in text.split(",")]
     except ValueError:
@@ -247,8 +241,11 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         _require(value in options, where, value, f"one of {', '.join(map(repr, options))}")
         return value
     if origin in (typing.Union, types.UnionType):
-        names = {option.name: option for option in options}
-        given = value.get("name") if isinstance(value, dict) else value
+        if value is None and type(None) in options:
+            return None
+        names = {option.name: option for option in options if option is not type(None)}
+        only = next(iter(names)) if len(names) == 1 else None  # then no name is needed
+        given = value.get("name", only) if isinstance(value, dict) else value
         known = isinstance(given, str) and given in names
         _require(known, where, given, f"one of {', '.join(names)}")
         return from_dict(names[given], value, where)
@@ -265,6 +262,21 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
     _require(not wrong, where, value, f"of type {kind.__name__}")
     return value
+
+
+def differences(one: Config, other: Config) -> list[tuple[str, Any, Any]]:
+    """Settings that two configs do not share: name, as on the command line, and values."""
+    old, new = _flat(to_dict(one)), _flat(to_dict(other))
+    both = [(name, old.get(name), new.get(name)) for name in old | new]
+    return [(name, a, b) for name, a, b in both if a != b]
+
+
+def _flat(data: dict[str, Any]) -> dict[str, Any]:
+    flat = {}
+    for name, value in data.items():
+        inner = _flat(value) if isinstance(value, dict) else {"": value}
+        flat |= {f"{name}.{key}".rstrip("."): item for key, item in inner.items()}
+    return flat
 
 
 def dumps(config: Config) -> str:

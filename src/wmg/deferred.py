@@ -3,13 +3,16 @@
 Differentiating a scan over time adds each step's weight gradients to a running sum: many
 small products. Here the backward scan carries activations only. Each layer that a step
 calls once is *tapped*: its inputs and its output cotangents leave the scan, stacked over
-time, and its gradient is one product over all steps and nodes. Layers that are used in any
-other way, and all other arrays, are differentiated in the ordinary manner, so an agent need
-not know about this: `value_and_grad` equals `jax.value_and_grad` up to rounding (tested).
+time, and its gradient is one product over all steps and nodes. Layers that are called more
+often or read directly, and all other arrays, are differentiated in the ordinary manner, so an
+agent need not know about this: `value_and_grad` equals `jax.value_and_grad` up to rounding
+(tested). Only a layer called inside a `vmap` or `scan` of the agent's own is refused (by JAX,
+as a leaked tracer): call it on all rows at once instead.
 
 See docs/design/0002-deferred-weight-gradients.md for the measurements behind it.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -38,6 +41,11 @@ class TappedLayer:
     def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
         self.inputs = x
         return _tapped(self.layer, x, self.tap)
+
+
+def _inputs(layers: list[TappedLayer | None]) -> list[Array | None]:
+    """What each layer was called with."""
+    return [None if layer is None else layer.inputs for layer in layers]
 
 
 @jax.custom_vjp
@@ -85,9 +93,7 @@ def _is_layer(node: Any) -> bool:
     return isinstance(node, Linear)
 
 
-def _find_taps(
-    model: PyTree, step: Callable[[PyTree], Any], time: int
-) -> list[Array | None]:
+def _find_taps(model: PyTree, step: Callable[[PyTree], Any], time: int) -> list[Array | None]:
     """For each layer of the model, in order: zeros if `step` calls it exactly once."""
     witnesses: list[_Witness] = []
 
@@ -137,14 +143,13 @@ def value_and_grad(
             ]
             for place, layer in zip(places, layers, strict=True):
                 now[place] = now[place] if layer is None else layer
-            inputs = lambda: [None if layer is None else layer.inputs for layer in layers]
-            return jax.tree.unflatten(tree, now), inputs
+            return jax.tree.unflatten(tree, now), functools.partial(_inputs, layers)
 
         return loss(model_at, taps)
 
-    (value, (aux, inputs)), (gradient, cotangents) = jax.value_and_grad(
-        outer, has_aux=True
-    )((moving, taps))
+    (value, (aux, inputs)), (gradient, cotangents) = jax.value_and_grad(outer, has_aux=True)(
+        (moving, taps)
+    )
     for place, x, dy in zip(places, inputs, cotangents, strict=True):
         if dy is not None:
             rows = [a.reshape(-1, a.shape[-1]) for a in (x, dy)]

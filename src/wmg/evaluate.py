@@ -13,11 +13,11 @@ from wmg.types import Agent, Env, EnvSpec
 
 
 class Episodes(eqx.Module):
-    """The outcome of each of a number of episodes."""
+    """The outcome of one episode, or of each of a number of them."""
 
-    reward: Float[Array, " episodes"]
-    length: Int[Array, " episodes"]
-    success: Bool[Array, " episodes"]
+    reward: Float[Array, "*episodes"]
+    length: Int[Array, "*episodes"]
+    success: Bool[Array, "*episodes"]
 
 
 def play_episode(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool) -> Episodes:
@@ -51,17 +51,13 @@ def play_episode(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool) -> Epi
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
-def _play(
-    env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, batch: int
-) -> Episodes:
+def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, batch: int) -> Episodes:
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(episodes))
     play = lambda key: play_episode(env, agent, key, greedy)  # noqa: E731
     return jax.lax.map(play, keys, batch_size=batch)
 
 
-def evaluate(
-    env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False
-) -> Episodes:
+def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
     """The episodes of a test seed: the same for every agent, sampled actions aside."""
     batch = min(episodes, 250 if jax.default_backend() == "cpu" else 10_000)
     key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
@@ -77,9 +73,7 @@ def scores(spec: EnvSpec, episodes: Episodes) -> np.ndarray:
     if spec.metric == "success":
         return 100.0 * np.asarray(episodes.success, float)
     return (
-        100.0
-        * np.asarray(episodes.reward)
-        / (spec.reward_per_step * np.asarray(episodes.length))
+        100.0 * np.asarray(episodes.reward) / (spec.reward_per_step * np.asarray(episodes.length))
     )
 
 

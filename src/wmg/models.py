@@ -8,10 +8,12 @@ import re
 import jax
 
 from wmg import checkpoint, config, runfolder, train
+from wmg.a3c import Run
 from wmg.agents.wmg import WMG, Older, with_slots
 from wmg.config import BadInput, Config
 from wmg.types import Agent, Env
 
+MOST_SLOTS = 65_536
 SHIPPED = pathlib.Path(str(importlib.resources.files("wmg") / "shipped"))
 
 
@@ -23,20 +25,19 @@ def shipped() -> dict[str, pathlib.Path]:
 def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
     """The agent called `name`, and the config it was trained with (or plays by default)."""
     path = pathlib.Path(name)
-    if name == "random" or re.fullmatch(r"depth-\d+", name):
-        return _baseline(name)
-    if path.is_dir():
+    baseline = name == "random" or re.fullmatch(r"depth-\d+", name)
+    if path.is_dir() and not baseline:
         return _from_folder(path, run)
     if run is not None:
         raise BadInput(f"--run chooses a run of a run folder, and {name} is not one")
+    if baseline:
+        return _baseline(name)
     if path.is_file():
         return checkpoint.load_model(path)
     if name in shipped():
         return checkpoint.load_model(shipped()[name])
     known = ", ".join([*shipped(), "random", "depth-N"])
-    raise BadInput(
-        f"there is no model {name!r}: not a file, not a run folder, and none of {known}"
-    )
+    raise BadInput(f"there is no model {name!r}: not a file, not a run folder, and none of {known}")
 
 
 def _baseline(name: str) -> tuple[Agent, Config]:
@@ -53,20 +54,16 @@ def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
     if run is None and (path / runfolder.BEST).exists():
         return checkpoint.load_model(path / runfolder.BEST)
     if run is None:
-        raise BadInput(
-            f"training in {path} has not ended, so there is no best run: give --run"
-        )
+        raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
     return train.take(load_runs(path, settings).agent, run), settings
 
 
-def load_runs(path: pathlib.Path, settings: Config) -> train.Run:
+def load_runs(path: pathlib.Path, settings: Config) -> Run:
     """The saved state of all runs in a folder."""
     env = checkpoint.make_env(settings.env)
-    state = runfolder.load_state(
-        path, jax.eval_shape(lambda: train.start_runs(settings, env))
-    )
+    state = runfolder.load_state(path, jax.eval_shape(lambda: train.start_runs(settings, env)))
     if state is None:
         raise BadInput(f"{path} has no saved state yet")
     return state[0]
@@ -81,9 +78,7 @@ def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:
         if isinstance(baseline, config.Depth):
             baseline = dataclasses.replace(baseline, nodes=env.nodes)
         return made, checkpoint.make_agent(baseline, made, jax.random.key(0))
-    like = jax.eval_shape(
-        lambda: checkpoint.make_agent(settings.agent, made, jax.random.key(0))
-    )
+    like = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, made, jax.random.key(0)))
     shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (agent, like)]
     if shapes[0] != shapes[1]:
         raise BadInput(f"the model does not fit the observations and actions of {env}")
@@ -94,6 +89,8 @@ def lengthen(agent: Agent, slots: int, oldest_age: int | None, older: Older) -> 
     """An agent with more memory slots than it was trained with."""
     if not isinstance(agent, WMG):
         raise BadInput("only WMG agents have memory slots that can be added to")
+    if slots > MOST_SLOTS:
+        raise BadInput(f"slots must be at most {MOST_SLOTS:,}, got {slots}")
     try:
         return with_slots(agent, slots, oldest_age=oldest_age, older=older)
     except ValueError as error:

@@ -125,9 +125,7 @@ def _draw_curves(axes: Any, curves: Mapping[str, Curve], smooth: int) -> list[La
             axes.fill_between(
                 curve.steps, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2
             )
-        text = (
-            name if alive[-1] == len(scores) else f"{name} ({alive[-1]}/{len(scores)} runs)"
-        )
+        text = name if alive[-1] == len(scores) else f"{name} ({alive[-1]}/{len(scores)} runs)"
         if np.isfinite(mean).any():
             labels.append(Label(text, float(mean[np.isfinite(mean)][-1]), colour, "bold"))
     return labels

@@ -21,9 +21,7 @@ def describe(progress: "Progress") -> str:
     if len(scores) == 1:
         parts.append(f"score {scores[0]:.1f}%")
     elif scores:
-        parts.append(
-            f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%"
-        )
+        parts.append(f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%")
     if progress.diverged:
         parts.append(f"{progress.diverged} diverged")
     return ", ".join(parts)
@@ -44,8 +42,9 @@ def clock(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def display(file=sys.stderr) -> "Iterator[Callable[[Progress], None]]":
+def display(file=None) -> "Iterator[Callable[[Progress], None]]":
     """A function to hand to `train`, for as long as the display stands."""
+    file = sys.stderr if file is None else file
     with _live() if file.isatty() else _lines(file) as show:
         yield show
 
@@ -86,8 +85,6 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
             reports.append(progress)
             left = clock(remaining(progress, reports[0]))
             text = f"{describe(progress)}, {left} left"
-            bar.update(
-                task, completed=progress.steps, total=progress.total, description=text
-            )
+            bar.update(task, completed=progress.steps, total=progress.total, description=text)
 
         yield show

@@ -8,12 +8,15 @@ curve.png            the learning curve, when training ends
 """
 
 import contextlib
+import dataclasses
 import datetime
+import errno
 import fcntl
 import json
 import os
 import pathlib
 import platform
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,28 +53,58 @@ def _cpu_name() -> str:
 
 
 def create(path: pathlib.Path, settings: Config, parent: dict[str, Any] | None) -> None:
-    """Make a new run folder. One that exists is never touched."""
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise BadInput(
-            f"{path} already exists; choose another folder or --resume it"
-        ) from None
+    """Make a new run folder, whole or not at all. One that exists is never touched."""
+    taken = BadInput(f"{path} already exists; choose another folder or --resume it")
+    if os.path.lexists(path):
+        raise taken
     about = {"config": config.to_dict(settings), "parent": parent, "made_with": hardware()}
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new.mkdir()
+    try:
+        _write_about(new, about)
+        new.rename(path)
+    except BaseException as error:
+        shutil.rmtree(new, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise taken from None
+        raise
+
+
+def _write_about(path: pathlib.Path, about: dict[str, Any]) -> None:
     text = json.dumps(about, indent=2) + "\n"
     checkpoint.write_atomically(path / CONFIG, text.encode())
 
 
+def update_config(path: pathlib.Path, settings: Config) -> None:
+    """Record that a folder goes on for more steps than it was made for."""
+    about = _read_about(path)
+    if about["config"]["steps"] != settings.steps:
+        about["config"]["steps"] = settings.steps
+        _write_about(path, about)
+
+
+def is_branch(path: pathlib.Path) -> bool:
+    """Whether a folder did not start from the beginning but from another folder."""
+    return _read_about(path).get("parent") is not None
+
+
 def read_config(path: pathlib.Path) -> Config:
     """The config of a run folder."""
+    return config.from_dict(Config, _read_about(path)["config"], str(path / CONFIG))
+
+
+def _read_about(path: pathlib.Path) -> dict[str, Any]:
     file = path / CONFIG
     if not file.is_file():
         raise BadInput(f"{path} is not a run folder: it has no {CONFIG}")
     try:
-        data = json.loads(file.read_text())["config"]
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
-        raise BadInput(f"{file} is damaged: it does not hold a config") from None
-    return config.from_dict(Config, data, str(file))
+        about = json.loads(file.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        about = None
+    if not isinstance(about, dict) or "config" not in about:
+        raise BadInput(f"{file} is damaged: it does not hold a config")
+    return about
 
 
 @contextlib.contextmanager
@@ -85,13 +118,18 @@ def locked(path: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def save_state(
-    path: pathlib.Path, runs: Run, reports: int, seconds: float, logs: runlog.Logs
-):
-    """Write the resume file, after the logs it refers to."""
-    logs.flush()
-    about = {"reports": reports, "seconds": seconds, "logs": logs.sizes()}
-    checkpoint.save(path / STATE, runs, "resume", about)
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """A run folder that is being written to."""
+
+    path: pathlib.Path
+    logs: runlog.Logs
+
+    def save(self, runs: Run, reports: int, seconds: float) -> None:
+        """Write the resume file, after the logs it refers to."""
+        self.logs.flush()
+        about = {"reports": reports, "seconds": seconds, "logs": self.logs.sizes()}
+        checkpoint.save(self.path / STATE, runs, "resume", about)
 
 
 def load_state(path: pathlib.Path, like: Run) -> tuple[Run, dict[str, Any]] | None:
@@ -112,6 +150,8 @@ def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
     steps, scores = (np.full((runs, length), np.nan) for _ in range(2))
     for row, log in enumerate(logs):
         for column, line in enumerate(log):
+            if not {"steps", "score"} <= line.keys():
+                raise BadInput(f"{path / LOGS} is damaged: run {row}, line {column + 1}")
             steps[row, column] = line["steps"]
             scores[row, column] = np.nan if line["score"] is None else line["score"]
     return (np.nanmean(steps, axis=0) if length else np.zeros(0)), scores

@@ -120,9 +120,7 @@ def _require_new(paths: list[pathlib.Path]) -> None:
 
 def _truncate_all(paths: list[pathlib.Path], sizes: Sequence[int]) -> None:
     if len(sizes) != len(paths):
-        raise BadInput(
-            f"the checkpoint has {len(sizes)} logs but there are {len(paths)} runs"
-        )
+        raise BadInput(f"the checkpoint has {len(sizes)} logs but there are {len(paths)} runs")
     # All are checked before the first is cut, so a damaged folder stays as it was found.
     for path, size in zip(paths, sizes, strict=True):
         _require_line_end(path, size)
@@ -279,6 +277,4 @@ def _extra(package: str, extra: str) -> types.ModuleType:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise BadInput(
-            f"the {extra} mirror needs {package}: pip install 'wmg[{extra}]'"
-        ) from error
+        raise BadInput(f"the {extra} mirror needs {package}: pip install 'wmg[{extra}]'") from error

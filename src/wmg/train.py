@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import platform
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from wmg import a3c, checkpoint, config, runfolder
 from wmg.a3c import Run, Totals
 from wmg.config import BadInput, Config, Hyper
 from wmg.runlog import Logs
-from wmg.types import Env, EnvSpec, count_parameters
+from wmg.types import Agent, Env, EnvSpec, count_parameters
 
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, int], tuple[Run, Totals]]
@@ -69,6 +70,11 @@ class Result:
         alive = np.isfinite(tail).all(axis=1)
         return int(np.argmax(np.where(alive, np.nan_to_num(tail).mean(axis=1), -np.inf)))
 
+    @property
+    def agent(self) -> Agent:
+        """The agent of the best run."""
+        return take(self.runs.agent, self.best)
+
 
 def take(tree: Tree, index: int) -> Tree:
     """One run out of a batch."""
@@ -88,15 +94,15 @@ def start_runs(settings: Config, env: Env) -> Run:
         return a3c.start_run(env, checkpoint.make_agent(settings.agent, env, akey), rkey)
 
     seeds = settings.seed + jnp.arange(settings.runs)
-    return stack([jax.jit(start)(seed) for seed in seeds])
+    # Not vmapped: it is done once, and one run's program compiles in half the time.
+    return jax.jit(lambda seeds: jax.lax.map(start, seeds))(seeds)
 
 
-def check_size(settings: Config, env: Env) -> None:
-    """Refuse sizes whose weights, gradients and optimizer state cannot fit the machine."""
-    shapes = jax.eval_shape(
-        lambda: checkpoint.make_agent(settings.agent, env, jax.random.key(0))
-    )
-    needed = 16 * count_parameters(shapes) * settings.runs
+def check_size(settings: Config, env: Env, like: Run) -> None:
+    """Refuse sizes that cannot fit the machine: runs, gradients, memories of a window."""
+    scene = sum(leaf.size for leaf in jax.tree.leaves(like.scene))
+    window = min(settings.t_max, env.spec.max_steps)
+    needed = 16 * count_parameters(like.agent) + 4 * window * scene
     stats = jax.devices()[0].memory_stats() or {}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     there = stats.get("bytes_limit", installed) * (jax.device_count() if stats else 1)
@@ -123,7 +129,7 @@ def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
     if backend == "cpu":
         one = jax.jit(
             lambda hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
-            compiler_options={"xla_cpu_multi_thread_eigen": False},
+            compiler_options=cpu_options(),
         )
         return functools.partial(_map_over_cores, one)
     # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
@@ -136,31 +142,41 @@ def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
     return functools.partial(_split_over_devices, batch, {})
 
 
-def _map_over_cores(
-    one: Callable, hyper: Hyper, runs: Run, until: int
-) -> tuple[Run, Totals]:
+def cpu_options() -> dict[str, bool | str]:
+    """One thread per run, and no 512-bit code: it is slower for products this small."""
+    options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+    if platform.machine() in ("x86_64", "AMD64"):
+        options["xla_cpu_max_isa"] = "AVX2"
+    return options
+
+
+def _map_over_cores(one: Callable, hyper: Hyper, runs: Run, until: int) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
     cores = len(os.sched_getaffinity(0))
 
     def train(index: int) -> tuple[Run, Totals]:
-        return jax.block_until_ready(
-            one(take(hyper, index), take(runs, index), jnp.int32(until))
-        )
+        mine = _take_compiled((hyper, runs), index)
+        return jax.block_until_ready(one(*mine, jnp.int32(until)))
 
     if count == 1:
-        return stack([train(0)])
+        return _stack_compiled([train(0)])
     with concurrent.futures.ThreadPoolExecutor(cores) as pool:
-        return stack(list(pool.map(train, range(count))))
+        return _stack_compiled(list(pool.map(train, range(count))))
+
+
+# Leaf by leaf, each index of each leaf would be a program of its own to compile.
+_take_compiled = jax.jit(lambda tree, index: jax.tree.map(lambda x: x[index], tree))
+_stack_compiled = jax.jit(lambda trees: stack(trees))
 
 
 def _split_over_devices(
     batch: Callable, compiled: dict, hyper: Hyper, runs: Run, until: int
 ) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
+    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("runs",))
+    split, whole = jax.P("runs"), jax.P()
     if count not in compiled:
-        devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
-        mesh = jax.make_mesh((devices,), ("runs",), devices=jax.devices()[:devices])
-        split, whole = jax.P("runs"), jax.P()
         sharded = jax.shard_map(
             batch,
             mesh=mesh,
@@ -169,6 +185,8 @@ def _split_over_devices(
             check_vma=False,
         )
         compiled[count] = jax.jit(sharded, donate_argnums=1)
+    # Placed beforehand, so that the first call compiles for what later calls are given.
+    hyper, runs = jax.device_put((hyper, runs), jax.sharding.NamedSharding(mesh, split))
     return compiled[count](hyper, runs, jnp.int32(until))
 
 
@@ -181,28 +199,31 @@ def score(spec: EnvSpec, totals: Totals) -> float:
     return 100.0 * got / possible if possible else float("nan")
 
 
-def record(spec: EnvSpec, totals: Totals, hyper: Hyper, run: Run) -> dict[str, Any]:
+def record(
+    spec: EnvSpec, totals: Totals, steps: int, learning_rate: float, diverged: bool
+) -> dict[str, Any]:
     """One line of a run's log. Losses and norm are means over the interval's windows."""
-    windows, steps = max(int(totals.windows), 1), max(int(totals.steps), 1)
+    windows, taken = max(int(totals.windows), 1), max(int(totals.steps), 1)
     return {
-        "steps": int(run.steps),
+        "steps": steps,
         "episodes": int(totals.episodes),
         "reward": float(totals.reward),
         "score": score(spec, totals),
         "success": int(totals.successes) / max(int(totals.episodes), 1),
         "policy_loss": float(totals.policy_loss) / windows,
         "value_loss": float(totals.value_loss) / windows,
-        "entropy": float(totals.entropy) / steps,
+        "entropy": float(totals.entropy) / taken,
         "gradient_norm": float(totals.gradient_norm) / windows,
-        "learning_rate": float(a3c.learning_rate(hyper, run.steps)),
-        "diverged": bool(run.diverged),
+        "learning_rate": learning_rate,
+        "diverged": diverged,
     }
 
 
 def train(
     settings: Config,
-    folder: pathlib.Path | None = None,
+    folder: pathlib.Path | str | None = None,
     *,
+    env: Env | None = None,
     resume: bool = False,
     branch_from: pathlib.Path | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
@@ -212,16 +233,18 @@ def train(
     """Train `settings.runs` runs, in memory alone or in a run folder.
 
     With `resume`, an existing folder goes on exactly where its last checkpoint left it. With
-    `branch_from`, a new folder starts from the state of another one, with changed numbers.
+    `branch_from`, a new folder starts from the state of another one, with changed numbers. An
+    environment of your own is given as `env`, with settings whose `env` is None.
     """
-    env = checkpoint.make_env(settings.env)
-    check_size(settings, env)
+    env = checkpoint.make_env(settings.env, env)
     like = jax.eval_shape(lambda: start_runs(settings, env))
+    check_size(settings, env, like)
     if folder is None:
         if resume or branch_from:
             raise BadInput("resuming and branching need a run folder")
         session = Session(settings, env, start_runs(settings, env))
         return session.run(show, mirrors, save_seconds)
+    folder = pathlib.Path(folder)
     parent = None if branch_from is None else load_parent(branch_from, settings, like)
     if resume:
         check_same(settings, runfolder.read_config(folder), folder)
@@ -229,41 +252,37 @@ def train(
         runfolder.create(folder, settings, None if parent is None else parent[1])
     with runfolder.locked(folder):
         session = open_session(settings, env, folder, like, parent)
+        if resume:
+            runfolder.update_config(folder, settings)
         return session.run(show, mirrors, save_seconds)
 
 
 def check_same(given: Config, saved: Config, folder: pathlib.Path) -> None:
     """Refuse to resume a folder with other settings than it has (more steps are allowed)."""
-    old, new = (config.to_dict(settings) for settings in (saved, given))
-    for name in old:
-        if name != "steps" and old[name] != new[name]:
-            raise BadInput(
-                f"{folder} was made with {name} = {old[name]}, not {new[name]}; "
-                "to change numbers, branch with --from"
-            )
-    if given.steps < saved.steps:
+    longer = dataclasses.replace(saved, steps=given.steps)
+    for name, old, new in config.differences(longer, given):
         raise BadInput(
-            f"{folder} was made with steps = {saved.steps}, more than {given.steps}"
+            f"{folder} was made with {name} = {old!r}, not {new!r}; "
+            "to change numbers, branch with --from"
         )
+    if given.steps < saved.steps:
+        raise BadInput(f"{folder} was made with steps = {saved.steps}, more than {given.steps}")
 
 
-def load_parent(
-    path: pathlib.Path, settings: Config, like: Run
-) -> tuple[Run, dict[str, Any]]:
+def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, dict[str, Any]]:
     """The runs of another folder, if only numbers differ, and how to record them as parent."""
     saved = runfolder.read_config(path)
-    for name in ("env", "agent", "t_max", "runs"):
-        if getattr(saved, name) != getattr(settings, name):
+    for name, old, new in config.differences(saved, settings):
+        if name.split(".")[0] in ("env", "agent", "t_max", "runs"):
             raise BadInput(
-                f"a branch of {path} must keep {name} = {getattr(saved, name)}, "
-                f"not {getattr(settings, name)}: only numbers may change"
+                f"a branch of {path} must keep {name} = {old!r}, not {new!r}: "
+                "only numbers may change"
             )
     state = runfolder.load_state(path, like)
     if state is None:
         raise BadInput(f"{path} has no saved state to branch from")
-    runs, header = state
-    steps = [int(s) for s in np.asarray(runs.steps)]
-    return runs, {"folder": str(path), "reports": header["reports"], "steps": steps}
+    steps = [int(s) for s in np.asarray(state[0].steps)]
+    return state[0], {"folder": str(path), "steps": steps}
 
 
 def open_session(
@@ -272,14 +291,18 @@ def open_session(
     """Training as it goes on from a folder's checkpoint, its parent's, or the beginning."""
     state = runfolder.load_state(folder, like)
     if state is None:
+        if parent is None and runfolder.is_branch(folder):
+            raise BadInput(f"{folder} stopped before it held its parent's state: branch anew")
         logs = Logs(folder / runfolder.LOGS, settings.runs, [0] * settings.runs)
         runs = start_runs(settings, env) if parent is None else parent[0]
-        session = Session(settings, env, runs, folder, logs)
-        session.reports = 0 if parent is None else parent[1]["reports"]
+        session = Session(settings, env, runs, runfolder.Store(folder, logs))
+        if parent is not None:
+            session.reports = max(parent[1]["steps"]) // settings.report_every
+            session.save(0.0)
         return session
     runs, header = state
     logs = Logs(folder / runfolder.LOGS, settings.runs, header["logs"])
-    session = Session(settings, env, runs, folder, logs)
+    session = Session(settings, env, runs, runfolder.Store(folder, logs))
     session.reports, session.earlier = header["reports"], header["seconds"]
     return session
 
@@ -292,11 +315,9 @@ class Session:
         settings: Config,
         env: Env,
         runs: Run,
-        folder: pathlib.Path | None = None,
-        logs: Logs | None = None,
+        store: runfolder.Store | None = None,
     ):
-        self.settings, self.env, self.runs = settings, env, runs
-        self.folder, self.logs = folder, logs
+        self.settings, self.env, self.runs, self.store = settings, env, runs, store
         self.reports, self.earlier, self.began = 0, 0.0, time.monotonic()
         self.steps: list[float] = []
         self.scores: list[list[float]] = []
@@ -314,19 +335,16 @@ class Session:
         with stop_on_signals() as stop:
             while not self.finished() and not stop:
                 show(self.report(hyper, advance, mirrors))
-                if self.folder and time.monotonic() >= due and not self.finished():
+                if time.monotonic() >= due and not self.finished():
                     due = self.save(save_seconds)
-            if self.folder:
-                self.save(save_seconds)
+            self.save(save_seconds)
         return self.result()
 
     def finished(self) -> bool:
         """Whether every run has taken all its steps or diverged."""
         diverged = np.asarray(self.runs.diverged)
-        return (
-            self.reports * self.settings.report_every >= self.settings.steps
-            or diverged.all()
-        )
+        done = self.reports * self.settings.report_every >= self.settings.steps
+        return done or bool(diverged.all())
 
     def report(self, hyper: Hyper, advance: Advance, mirrors: tuple) -> Progress:
         """Train one chunk and write what came of it: one transfer from the device."""
@@ -334,51 +352,46 @@ class Session:
         self.reports += 1
         until = min(self.reports * self.settings.report_every, self.settings.steps)
         self.runs, totals = advance(hyper, self.runs, until)
-        summary = dataclasses.replace(
-            self.runs, agent=None, optimizer=None, scene=None, key=None
+        rates = jax.vmap(a3c.learning_rate)(hyper, self.runs.steps)
+        totals, steps, diverged, rates = jax.device_get(
+            (totals, self.runs.steps, self.runs.diverged, rates)
         )
-        totals, runs, hypers = jax.device_get((totals, summary, hyper))
         seconds = time.monotonic() - began
         rate = float(totals.steps.sum()) / seconds
         row = [float("nan")] * self.settings.runs
-        for index in np.flatnonzero(~before):
-            one = record(
-                self.env.spec, take(totals, index), take(hypers, index), take(runs, index)
-            )
+        for index in map(int, np.flatnonzero(~before)):
+            here = int(steps[index]), float(rates[index]), bool(diverged[index])
+            one = record(self.env.spec, take(totals, index), *here)
             row[index] = one["score"]
             timed = {**one, "seconds": self.seconds, "rate": rate / self.settings.runs}
-            if self.logs:
-                self.logs.write(int(index), timed)
+            if self.store:
+                self.store.logs.write(index, timed)
             for mirror in mirrors:
-                mirror.write(int(index), timed)
-        self.steps.append(float(np.mean(runs.steps)))
+                mirror.write(index, timed)
+        self.steps.append(float(np.mean(steps)))
         self.scores.append(row)
-        alive = [value for value in row if np.isfinite(value)]
-        return Progress(
-            until, self.settings.steps, rate, alive, int(runs.diverged.sum()), self.seconds
-        )
+        alive = [row[i] for i in np.flatnonzero(~diverged) if np.isfinite(row[i])]
+        return Progress(until, self.settings.steps, rate, alive, int(diverged.sum()), self.seconds)
 
     def save(self, save_seconds: float) -> float:
         """Write a checkpoint and say when the next is due: saving takes at most 5% of time."""
         began = time.monotonic()
-        runfolder.save_state(self.folder, self.runs, self.reports, self.seconds, self.logs)
+        if self.store:
+            self.store.save(self.runs, self.reports, self.seconds)
         return time.monotonic() + max(save_seconds, 20 * (time.monotonic() - began))
 
     def result(self) -> Result:
         """What training has come to, read back from the logs where there are any."""
         steps, scores = np.array(self.steps), np.array(self.scores).T
-        if self.folder:
-            steps, scores = runfolder.read_scores(self.folder, self.settings.runs)
-        done = self.finished()
+        folder = self.store.path if self.store else None
+        if folder:
+            steps, scores = runfolder.read_scores(folder, self.settings.runs)
         result = Result(
-            self.settings, self.runs, steps, scores, self.seconds, bool(done), self.folder
+            self.settings, self.runs, steps, scores, self.seconds, self.finished(), folder
         )
-        if self.folder and done:
+        if folder and result.finished:
             about = {"run": result.best, "steps": int(self.runs.steps[result.best])}
-            agent = take(self.runs.agent, result.best)
-            checkpoint.save_model(
-                self.folder / runfolder.BEST, agent, self.settings, **about
-            )
+            checkpoint.save_model(folder / runfolder.BEST, result.agent, self.settings, **about)
         return result
 
 

@@ -84,7 +84,7 @@ class Env(eqx.Module, Generic[State]):
 
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
-        """What follows `action`. Never called on a finished episode."""
+        """What follows `action`. After an episode's end the result is thrown away."""
 
 
 class Output(eqx.Module, Generic[Memory]):

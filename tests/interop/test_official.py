@@ -46,12 +46,7 @@ def tensor_code(key, array, *, shape=None, strides=None, offset=0):
     place = number(offset) + numbers(array.shape if shape is None else shape)
     hooks = b"\x89ccollections\nOrderedDict\n)R"
     return (
-        b"ctorch._utils\n_rebuild_tensor_v2\n("
-        + storage
-        + place
-        + numbers(strides)
-        + hooks
-        + b"tR"
+        b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + place + numbers(strides) + hooks + b"tR"
     )
 
 
@@ -344,9 +339,7 @@ AC_HIDDEN_LAYER_SIZE = 5
 
 
 def test_settings_are_understood():
-    experiment = official_settings.config_from_settings(
-        official_settings.parse_settings(TEXT)
-    )
+    experiment = official_settings.config_from_settings(official_settings.parse_settings(TEXT))
     assert experiment == config.Config(
         env=config.Pathfinding(nodes=13),
         agent=AGENTS["first"],

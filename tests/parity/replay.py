@@ -162,9 +162,7 @@ def script(recording: Recording) -> Script:
         jnp.zeros((), jnp.int32),
         # Longer than any window, so that a window's end is bootstrapped like the authors'.
         EnvSpec(
-            ObservationSpec(
-                spec.core, tuple((n, count, size) for n, _, size in spec.factors)
-            ),
+            ObservationSpec(spec.core, tuple((n, count, size) for n, _, size in spec.factors)),
             official.action_count(recording.weights),
             steps + 2,
             "reward",
@@ -246,9 +244,7 @@ def replay(path: pathlib.Path, check_gradient: bool = True) -> dict[str, float]:
         restart = jnp.asarray(ends[0] + 1 if len(ends) else steps, jnp.int32)
         env = eqx.tree_at(lambda env: env.restart, env, restart)
         window = actions[start : start + t_max]
-        run, error = play_window(
-            env, recording.config.hyper, run, window, t_max, check_gradient
-        )
+        run, error = play_window(env, recording.config.hyper, run, window, t_max, check_gradient)
         updates.append(int(run.steps) - 1)
         gradient = max(gradient, float(error))
     return compare(recording, outputs, updates, run.agent) | {"gradient": gradient}

@@ -5,9 +5,10 @@ from typing import Any
 
 from jaxtyping import PRNGKeyArray
 
-from wmg.agents.baselines import Depth, Random
-from wmg.agents.gru import GRU
-from wmg.agents.wmg import WMG
+from wmg.agents.baselines import Depth as Depth
+from wmg.agents.baselines import Random as Random
+from wmg.agents.gru import GRU as GRU
+from wmg.agents.wmg import WMG as WMG
 from wmg.types import Agent, EnvSpec
 
 AGENTS: dict[str, Callable[..., Agent]] = {

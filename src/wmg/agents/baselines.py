@@ -18,9 +18,7 @@ class Graph(eqx.Module):
     lengths: Int[Array, "nodes nodes"]
     count: Int[Array, ""]
 
-    def add(
-        self, pattern: Float[Array, " pattern"]
-    ) -> tuple[Bool[Array, " nodes"], "Graph"]:
+    def add(self, pattern: Float[Array, " pattern"]) -> tuple[Bool[Array, " nodes"], "Graph"]:
         """Where `pattern` stands, and this graph with it added if it is new."""
         known = (self.patterns == pattern).all(1)
         is_new = ~known.any()

@@ -56,9 +56,7 @@ class GRU(Agent[Array]):
     ):
         if observation.factors:
             names = ", ".join(name for name, _, _ in observation.factors)
-            raise ValueError(
-                f"the GRU agent takes no Factors, but the observation has {names}"
-            )
+            raise ValueError(f"the GRU agent takes no Factors, but the observation has {names}")
         ekey, ckey, akey = jax.random.split(key, 3)
         self.embedding = Linear.create(observation.core, embedding, key=ekey)
         self.cell = GRUCell.create(embedding, size, key=ckey)

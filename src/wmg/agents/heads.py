@@ -34,9 +34,5 @@ class ActorCritic(eqx.Module):
     ) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Action logits and the value."""
         actor = jax.nn.relu(self.actor_hidden(summary))
-        critic = (
-            actor
-            if self.critic_hidden is None
-            else jax.nn.relu(self.critic_hidden(summary))
-        )
+        critic = actor if self.critic_hidden is None else jax.nn.relu(self.critic_hidden(summary))
         return self.policy(actor), self.value(critic)[0]

@@ -42,7 +42,7 @@ class TransformerLayer(eqx.Module):
         self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"], queries: int
     ) -> tuple[Float[Array, "queries size"], Float[Array, "heads queries nodes"]]:
         """New vectors of the first `queries` nodes, and what they attend to."""
-        mixed, weights = attend(self.qkv(x), present, self.heads, queries)
+        mixed, weights = attend(self.qkv(x), present, self.heads, queries)  # type: ignore
         return self._finish(x[:queries], mixed), weights
 
     def _finish(
@@ -80,9 +80,7 @@ def _attend_forward(qkv: Array, present: Array, heads: int, queries: int) -> tup
     return (mixed, weights), (qkv, weights)
 
 
-def _attend_backward(
-    heads: int, queries: int, residuals: tuple, cotangents: tuple
-) -> tuple:
+def _attend_backward(heads: int, queries: int, residuals: tuple, cotangents: tuple) -> tuple:
     qkv, weights = residuals
     q, k, v = _split_heads(qkv, heads)
     dmixed = cotangents[0].reshape(queries, heads, -1)

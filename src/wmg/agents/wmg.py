@@ -123,16 +123,12 @@ class WMG(Agent[Memory]):
         self.new_memo = None
         if memory == "memos":
             self.new_memo = Linear.create(size, memo_size, key=nkey)
-        self.actor_critic = ActorCritic.create(
-            size, actor_critic, actions, shared_heads, key=akey
-        )
+        self.actor_critic = ActorCritic.create(size, actor_critic, actions, shared_heads, key=akey)
 
     def initial_memory(self) -> Memory:
         if self.memory_embedding is None:
             return Memory.zeros(0, self.core_embedding.weight.shape[1], 0)
-        layer = (
-            self.core_embedding.weight.T if self.new_memo is None else self.new_memo.weight
-        )
+        layer = self.core_embedding.weight.T if self.new_memo is None else self.new_memo.weight
         slots, floor = len(self.memory_embedding.shown_ages), self.memory_embedding.floor
         return Memory.zeros(slots, layer.shape[0], floor)
 

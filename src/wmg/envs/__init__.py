@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wmg.envs.pathfinding import Pathfinding
+from wmg.envs.pathfinding import Pathfinding as Pathfinding
 from wmg.types import Env
 
 ENVS: dict[str, Callable[..., Env]] = {

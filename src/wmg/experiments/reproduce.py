@@ -45,15 +45,20 @@ class Scale:
         """How many runs of each cell are asked for."""
         return target.runs if self.runs is None else self.runs
 
+    def command(self, name: str, target: Target, cell: str, group: int, steps: int) -> str:
+        """The command that does one group alone."""
+        parts = f"wmg reproduce {name} --cells {cell} --runs {self.runs_of(target)}"
+        if target.measure == "curve":
+            parts += f" --steps {steps}"
+        return f"{parts} --group-size {self.group_size} --groups {group}"
+
     def groups_of(self, target: Target) -> list[tuple[int, int, int]]:
         """(number, first seed, runs) of each group to run here."""
         runs, size = self.runs_of(target), self.group_size
         sizes = [min(size, runs - first) for first in range(0, runs, size)]
         chosen = range(len(sizes)) if self.groups is None else self.groups
         if bad := [group for group in chosen if not 0 <= group < len(sizes)]:
-            raise BadInput(
-                f"there is no group {bad[0]}: {runs} runs make {len(sizes)} groups"
-            )
+            raise BadInput(f"there is no group {bad[0]}: {runs} runs make {len(sizes)} groups")
         return [(group, group * size, sizes[group]) for group in chosen]
 
 
@@ -62,25 +67,47 @@ def run_cell(
 ) -> bool:
     """Run what is missing of a cell; whether all that was asked for is now there."""
     if target.measure not in ("curve", "transfer"):
-        path = out / name / cell / "result.json"
-        _write(path, {**MEASURES[target.measure](target.cells[cell]), "cell": cell})
+        path, command = out / name / cell / "result.json", f"wmg reproduce {name} --cells {cell}"
+        measured = MEASURES[target.measure](target.cells[cell])
+        _write(path, {**measured, "cell": cell, "command": command})
         return True
     for group, seed, runs in scale.groups_of(target):
         place = out / name / cell / f"group-{group:03d}"
-        if (place / "result.json").exists():
-            continue
         settings = target.cells[cell].config
         settings = dataclasses.replace(
             settings, runs=runs, seed=seed, steps=scale.steps or settings.steps
         )
+        if (place / "result.json").exists():
+            if target.measure == "curve":
+                check_asked(place / "result.json", settings)
+            continue
         if target.measure == "transfer":
-            result = test_transfer(settings, out / "pathfinding" / cell / place.name)
+            result = transfer_group(settings, out / "pathfinding" / cell / place.name)
         else:
             result = train_group(settings, place / "train", show)
         if result is None:
             return False
-        _write(place / "result.json", {**result, "cell": cell})
+        command = scale.command(name, target, cell, group, settings.steps)
+        _write(place / "result.json", {**result, "cell": cell, "command": command})
     return True
+
+
+def check_asked(path: pathlib.Path, settings: Config) -> None:
+    """Refuse a result that is there already but is not of what is asked for now."""
+    there = config.from_dict(Config, read_result(path)["config"], str(path))
+    for name, old, new in config.differences(there, settings):
+        raise BadInput(f"{path} has {name} = {old!r}, not {new!r}: choose another --out")
+
+
+def read_result(path: pathlib.Path) -> dict[str, Any]:
+    """What a `result.json` holds."""
+    try:
+        result = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        result = None
+    if not isinstance(result, dict) or not {"value", "config"} & result.keys():
+        raise BadInput(f"{path} is damaged: it does not hold a result")
+    return result
 
 
 def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
@@ -88,24 +115,25 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     result = train.train(settings, folder, resume=folder.exists(), show=show)
     if not result.finished:
         return None
+    diverged = np.asarray(result.runs.diverged)
+    scores = result.scores.copy()
+    scores[diverged, -1] = np.nan  # the report in which it diverged is no final score
     return {
         "config": config.to_dict(settings),
         "steps": [round(float(s), 1) for s in result.steps],
-        "scores": [[_rounded(x) for x in row] for row in result.scores],
-        "diverged": int(np.sum(np.asarray(result.runs.diverged))),
+        "scores": [[_rounded(x) for x in row] for row in scores],
+        "diverged": int(diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
         "hardware": runfolder.hardware(),
     }
 
 
-def test_transfer(settings: Config, trained: pathlib.Path) -> dict | None:
+def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
     """Score the trained models of a group on this config's environment."""
     folder = trained / "train"
     if not (folder / runfolder.BEST).exists():
-        raise BadInput(
-            f"{folder} does not hold trained models; first: wmg reproduce pathfinding"
-        )
+        raise BadInput(f"{folder} does not hold trained models; first: wmg reproduce pathfinding")
     began = time.monotonic()
     saved = runfolder.read_config(folder)
     runs = models.load_runs(folder, saved)
@@ -116,7 +144,9 @@ def test_transfer(settings: Config, trained: pathlib.Path) -> dict | None:
         played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
         scores.append(_rounded(evaluate.scores(env.spec, played).mean()))
     return {
-        "config": config.to_dict(dataclasses.replace(settings, steps=saved.steps)),
+        "config": config.to_dict(
+            dataclasses.replace(settings, steps=saved.steps, runs=saved.runs, seed=saved.seed)
+        ),
         "episodes": TRANSFER_EPISODES,
         "scores": [[score] for score in scores],
         "seconds": round(time.monotonic() - began, 1),
@@ -128,16 +158,14 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
     """Room for a whole episode of the test; ages that training never saw shown as the oldest."""
     if not isinstance(agent, WMG):
         return agent
-    before, after = (2 * (c.env.nodes - 1) for c in (trained, tested))
+    before, after = (checkpoint.make_env(c.env).spec.max_steps for c in (trained, tested))
     return with_slots(agent, after - 1, oldest_age=before - 1)
 
 
 def count(cell: Cell) -> dict[str, Any]:
     """The number of trainable parameters."""
     env = checkpoint.make_env(cell.config.env)
-    agent = jax.eval_shape(
-        lambda: checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
-    )
+    agent = jax.eval_shape(lambda: checkpoint.make_agent(cell.config.agent, env, jax.random.key(0)))
     return {"value": count_parameters(agent), "hardware": runfolder.hardware()}
 
 
@@ -153,9 +181,7 @@ def play(cell: Cell) -> dict[str, Any]:
     """The mean score of an agent that does not learn."""
     env = checkpoint.make_env(cell.config.env)
     agent = checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
-    scores = evaluate.scores(
-        env.spec, evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES)
-    )
+    scores = evaluate.scores(env.spec, evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES))
     return {
         "value": float(scores.mean()),
         "standard_error": float(scores.std(ddof=1) / len(scores) ** 0.5),

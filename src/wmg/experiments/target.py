@@ -12,7 +12,7 @@ class Cell:
 
     label: str
     config: Config
-    paper: float | None = None
+    paper: int | float | None = None
     """The paper's number for it, in the target's unit."""
 
 
@@ -24,7 +24,7 @@ class Claim:
     cell: str
     kind: Literal["equals", "above"]
     """Whether `cell` must be within `margin` of `other`, or above it by more than that."""
-    other: str | float
+    other: str | int | float
     """A number, or the name of another cell."""
     margin: float = 0.0
     full_scale: bool = False

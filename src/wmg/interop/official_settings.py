@@ -122,9 +122,7 @@ def config_from_settings(settings: Mapping[str, Value]) -> config.Config:
     if env != PATHFINDING:
         raise BadInput(f"ENV must be {PATHFINDING}, got {env!r}")
     optional = {
-        ours: _number(settings, name, int)
-        for name, ours in DURATION.items()
-        if name in settings
+        ours: _number(settings, name, int) for name, ours in DURATION.items() if name in settings
     }
     graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
     return config.Config(
@@ -192,10 +190,12 @@ def _hyper(settings: Mapping[str, Value]) -> config.Hyper:
 
 def settings_from_config(experiment: config.Config) -> dict[str, Value]:
     """An experiment under the authors' names, as far as their code can run it."""
-    agent, hyper = experiment.agent, experiment.hyper
+    agent, hyper, env = experiment.agent, experiment.hyper, experiment.env
+    if env is None:
+        raise BadInput("the authors' code cannot run an environment of your own")
     settings: dict[str, Value] = {
         "ENV": PATHFINDING,
-        "NUM_PATTERNS": experiment.env.nodes,
+        "NUM_PATTERNS": env.nodes,
         "TOTAL_STEPS": experiment.steps,
         "REPORTING_INTERVAL": experiment.report_every,
         "A3C_T_MAX": experiment.t_max,

@@ -192,9 +192,7 @@ def _view(name: str, tensor: _Tensor, data: bytes, start: int) -> np.ndarray:
     # A stride along a dimension of 1 is not used and may be anything.
     strides = [stride if n > 1 else 0 for n, stride in zip(*tensor[2:], strict=True)]
     strides = [stride * size for stride in strides]
-    return np.ndarray(
-        tensor.shape, storage.dtype, data, start + tensor.offset * size, strides
-    )
+    return np.ndarray(tensor.shape, storage.dtype, data, start + tensor.offset * size, strides)
 
 
 class _Pickle:

@@ -1,0 +1,98 @@
+"""An environment of your own, with Factors, and a WMG agent trained on it.
+
+In the first step of an episode the agent sees a shelf: two to four balls, each on the left
+or on the right. In the second step the shelf is gone and the agent is asked about one of
+the balls by its colour. The balls are a set, so they are Factors; what is asked comes
+through the Core; and the answer needs memory.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
+
+from wmg import evaluate, train
+from wmg.config import WMG, Config, Hyper
+from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+
+COLOURS = 4
+LEFT, RIGHT = range(2)
+
+
+class State(eqx.Module):
+    """Which balls there are, on which side each is, and which one will be asked about."""
+
+    present: Bool[Array, " colours"]
+    sides: Int[Array, " colours"]
+    asked: Int[Array, ""]
+    time: Int[Array, ""]
+
+
+class Shelf(Env[State]):
+    """See the module's docstring. Actions: 0 left, 1 right. A right answer pays 1."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(
+            observation=ObservationSpec(core=COLOURS, factors=(("balls", COLOURS, COLOURS + 1),)),
+            actions=2,
+            max_steps=2,
+            metric="success",
+        )
+
+    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+        okey, ckey, skey = jax.random.split(key, 3)
+        order = jax.random.permutation(okey, COLOURS)
+        count = jax.random.randint(ckey, (), 2, COLOURS + 1)
+        state = State(
+            present=order < count,
+            sides=jax.random.randint(skey, (COLOURS,), LEFT, RIGHT + 1),
+            asked=jnp.argmin(order).astype(jnp.int32),  # always one of those present
+            time=jnp.zeros((), jnp.int32),
+        )
+        return state, observe(state)
+
+    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+        del key  # all chance was in the reset
+        after = eqx.tree_at(lambda s: s.time, state, state.time + 1)
+        right = (state.time == 1) & (action == state.sides[state.asked])
+        return Step(
+            state=after,
+            observation=observe(after),
+            reward=right.astype(jnp.float32),
+            terminated=after.time == 2,
+            truncated=jnp.zeros((), bool),
+            success=right,
+        )
+
+
+def observe(state: State) -> Observation:
+    """The balls in the first step; the colour that is asked about in the second."""
+    shown = state.time == 0
+    question = jnp.where(shown, 0.0, jax.nn.one_hot(state.asked, COLOURS))
+    side = jnp.where(state.sides == RIGHT, 1.0, -1.0)
+    balls = jnp.concatenate([jnp.eye(COLOURS), side[:, None]], axis=1)
+    return Observation(question, {"balls": Factors(balls, state.present & shown)})
+
+
+def main() -> None:
+    env = Shelf()
+    settings = Config(
+        env=None,  # not one of the package's
+        agent=WMG(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
+        hyper=Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
+        steps=100_000,
+        report_every=20_000,
+    )
+    result = train.train(
+        settings,
+        env=env,
+        show=lambda at: print(f"{at.steps:7,} steps, {at.scores[0]:5.1f}% right"),
+    )
+    played = evaluate.evaluate(env, result.agent, seed=1, episodes=1000)
+    score = evaluate.summary(env.spec, played)["score"]
+    print(f"1,000 new episodes: {score:.1f}% right (guessing: 50%)")
+
+
+if __name__ == "__main__":
+    main()

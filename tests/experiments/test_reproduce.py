@@ -1,0 +1,220 @@
+"""Targets small enough to train here, in one piece and in several."""
+
+import dataclasses
+import json
+import signal
+
+import numpy as np
+import pytest
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import evaluate, experiments, models
+from wmg.config import BadInput, Pathfinding
+from wmg.experiments import report, reproduce
+from wmg.experiments.reproduce import Scale
+from wmg.experiments.target import Cell, Claim, Target
+
+CONFIG = tiny.settings(env=Pathfinding(nodes=3), steps=96, report_every=8)
+TARGET = Target(
+    title="Small",
+    source="nowhere",
+    measure="curve",
+    unit="% of reward",
+    runs=3,
+    cells={"wmg": Cell("WMG", CONFIG, 99.6)},
+    claims=(Claim("WMG obtains 99.6%", "wmg", "equals", 99.6, 100.0, full_scale=True),),
+)
+NAME = "pathfinding"  # where the transfer target looks for trained models
+
+
+def quiet(progress):
+    pass
+
+
+def never(progress):
+    raise AssertionError("nothing is left to train")
+
+
+def run(out, show=quiet, target=TARGET, **scale):
+    return reproduce.run_cell(NAME, target, "wmg", Scale(**scale), out, show)
+
+
+def results(out):
+    files = sorted((out / NAME / "wmg").glob("*/result.json"))
+    return {file.parent.name: json.loads(file.read_text()) for file in files}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Three runs in one group."""
+    out = tmp_path_factory.mktemp("whole")
+    assert run(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    """The same runs in two groups: the second first, the first with an interruption."""
+    out = tmp_path_factory.mktemp("pieces")
+    left = iter(range(4))
+
+    def interrupt(progress):
+        if next(left, None) is None:
+            signal.raise_signal(signal.SIGTERM)
+
+    assert run(out, group_size=2, groups=(1,))
+    assert not run(out, interrupt, group_size=2, groups=(0,))
+    assert list(results(out)) == ["group-001"]
+    assert run(out, group_size=2)
+    return out
+
+
+def test_groups_have_disjoint_seeds(pieces):
+    seeds = {
+        name: (r["config"]["seed"], r["config"]["runs"]) for name, r in results(pieces).items()
+    }
+    assert seeds == {"group-000": (0, 2), "group-001": (2, 1)}
+
+
+def test_groups_and_an_interruption_change_no_bit_of_any_run(whole, pieces):
+    one = tiny.arrays(whole / NAME / "wmg" / "group-000" / "train")
+    two = [tiny.arrays(pieces / NAME / "wmg" / f"group-00{i}" / "train") for i in (0, 1)]
+    joined = {name: np.concatenate([part[name] for part in two]) for name in one}
+    assert tiny.differing(one, joined) == []
+
+
+def test_groups_pool_into_the_report_of_one_big_group(whole, pieces):
+    one, two = (report.report(NAME, TARGET, out) for out in (whole, pieces))
+    for key in ("scale", "cells", "claims"):
+        assert two[key] == one[key]
+
+
+def test_a_report_is_of_the_scores_in_the_logs(whole):
+    logs = tiny.lines(whole / NAME / "wmg" / "group-000" / "train")
+    finals = [np.mean([line["score"] for line in log[-10:]]) for log in logs]
+    row = report.report(NAME, TARGET, whole)["cells"]["wmg"]
+    assert row["value"] == pytest.approx(np.mean(finals), abs=1e-3)
+    assert row["standard_error"] == pytest.approx(np.std(finals, ddof=1) / 3**0.5, abs=1e-3)
+
+
+def test_a_report_needs_the_results_alone(whole, tmp_path):
+    place = tmp_path / NAME / "wmg" / "group-000"
+    place.mkdir(parents=True)
+    there = whole / NAME / "wmg" / "group-000" / "result.json"
+    (place / "result.json").write_bytes(there.read_bytes())
+    assert report.report(NAME, TARGET, tmp_path) == report.report(NAME, TARGET, whole)
+
+
+def test_what_is_there_is_not_run_again(whole):
+    before = tiny.contents(whole)
+    assert run(whole, never)
+    assert tiny.contents(whole) == before
+
+
+def test_what_is_there_is_refused_if_something_else_is_asked_for(whole):
+    with pytest.raises(BadInput) as refusal:
+        run(whole, never, steps=48)
+    path = whole / NAME / "wmg" / "group-000" / "result.json"
+    assert str(refusal.value) == f"{path} has steps = 96, not 48: choose another --out"
+
+
+def test_a_damaged_result_is_refused(whole, tmp_path):
+    damaged = tmp_path / NAME / "wmg" / "group-000" / "result.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text('{"config": {"env"')
+    with pytest.raises(BadInput, match=r"result.json is damaged: it does not hold a result$"):
+        run(tmp_path, never)
+
+
+def test_at_the_papers_scale_everything_is_judged(whole):
+    data = report.report(NAME, TARGET, whole)
+    assert data["scale"] == "wmg: 3 of 3 runs, 96 of 96 steps"
+    assert data["claims"][0]["verdict"] == "holds"
+
+
+def test_a_smaller_scale_is_said_in_json_and_markdown(whole):
+    config = dataclasses.replace(CONFIG, steps=20_000_000)
+    paper = dataclasses.replace(TARGET, runs=100, cells={"wmg": Cell("WMG", config, 99.6)})
+    data = report.report(NAME, paper, whole)
+    said = "wmg: 3 of 100 runs, 96 of 20,000,000 steps"
+    assert data["scale"] == said and data["claims"][0]["verdict"] == "not judged"
+    assert said in (whole / NAME / "report.md").read_text()
+
+
+def test_fewer_steps_and_runs_are_trained_where_asked_for(tmp_path):
+    assert run(tmp_path, runs=1, steps=16)
+    (result,) = results(tmp_path).values()
+    assert (result["config"]["runs"], result["config"]["steps"]) == (1, 16)
+    assert result["steps"] == [8, 16] and np.shape(result["scores"]) == (1, 2)
+
+
+def test_runs_are_split_into_groups_with_a_remainder():
+    assert Scale(runs=7, group_size=3).groups_of(TARGET) == [(0, 0, 3), (1, 3, 3), (2, 6, 1)]
+
+
+def test_by_default_there_are_as_many_runs_as_in_the_paper():
+    assert Scale().groups_of(TARGET) == [(0, 0, 3)]
+
+
+def test_a_group_that_does_not_exist_is_refused():
+    with pytest.raises(BadInput, match=r"^there is no group 3: 7 runs make 3 groups$"):
+        Scale(runs=7, group_size=3, groups=(0, 3)).groups_of(TARGET)
+
+
+def test_a_run_that_diverged_has_no_final_score(tmp_path):
+    wild = dataclasses.replace(CONFIG.hyper, learning_rate=1e38, adam_eps=0.0)
+    cells = {"wmg": Cell("WMG", dataclasses.replace(CONFIG, hyper=wild))}
+    target = dataclasses.replace(TARGET, runs=1, cells=cells)
+    assert run(tmp_path, target=target)
+    data = report.report(NAME, target, tmp_path)
+    assert data["scale"] == "wmg: 1 of 1 runs, 96 of 96 steps, 1 diverged"
+    assert data["cells"]["wmg"]["value"] is None
+
+
+LONGER = Target(
+    title="Longer",
+    source="nowhere",
+    measure="transfer",
+    unit="% of reward",
+    runs=3,
+    cells={"wmg": Cell("WMG", dataclasses.replace(CONFIG, env=Pathfinding(nodes=4)))},
+)
+
+
+def test_trained_runs_are_tested_on_longer_episodes(whole, monkeypatch):
+    monkeypatch.setattr(reproduce, "TRANSFER_EPISODES", 50)
+    assert reproduce.run_cell("longer", LONGER, "wmg", Scale(), whole, never)
+    result = json.loads((whole / "longer" / "wmg" / "group-000" / "result.json").read_text())
+    found, settings = models.find(str(whole / NAME / "wmg" / "group-000" / "train"), 1)
+    env, agent = models.fit(found, settings, Pathfinding(nodes=4))
+    agent = models.lengthen(agent, 5, 3, "as oldest")  # six steps: five are past in the last
+    played = evaluate.evaluate(env, agent, 1, 50)
+    assert len(result["scores"]) == 3
+    assert result["scores"][1] == [pytest.approx(played.reward.mean() / 3 * 100, abs=1e-3)]
+
+
+def test_a_test_on_longer_episodes_needs_trained_runs(tmp_path):
+    with pytest.raises(BadInput, match=r"does not hold trained models; first: wmg reproduce path"):
+        reproduce.run_cell("longer", LONGER, "wmg", Scale(), tmp_path, never)
+
+
+def test_the_papers_parameter_counts_hold(tmp_path):
+    target = experiments.TARGETS["parameter-counts"]
+    for cell in target.cells:
+        assert reproduce.run_cell("parameter-counts", target, cell, Scale(), tmp_path, never)
+    data = report.report("parameter-counts", target, tmp_path)
+    assert [claim["verdict"] for claim in data["claims"]] == ["holds"] * 3
+    assert data["scale"] == "full"
+
+
+def test_depth_baselines_run_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "BASELINE_EPISODES", 250)
+    target = experiments.TARGETS["depth-baselines"]
+    for cell in ("depth-1", "depth-6"):
+        assert reproduce.run_cell("depth-baselines", target, cell, Scale(), tmp_path, never)
+    data = report.report("depth-baselines", target, tmp_path)
+    rows, verdicts = data["cells"], [claim["verdict"] for claim in data["claims"]]
+    assert rows["depth-6"]["value"] == 100 and rows["depth-6"]["standard_error"] == 0
+    assert abs(rows["depth-1"]["value"] - 86.9) < 5 * rows["depth-1"]["standard_error"]
+    assert verdicts[1:] == ["not judged", "not judged", "holds"]

@@ -1,0 +1,157 @@
+"""The import table of the design page, and a docstring for everything public."""
+
+import ast
+import functools
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import wmg
+
+ROOT = pathlib.Path(wmg.__file__).parent
+SOURCES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+MODULES = pytest.mark.parametrize("module", SOURCES)
+
+LAYERS = [
+    {"types", "config", "stats", "runlog"},
+    {"agents", "envs"},
+    {"deferred", "a3c", "evaluate", "checkpoint", "runfolder"},
+    {"train"},
+    {"models", "progress"},
+    {"experiments", "tuner", "viewer", "interop", "bench", "plots"},
+    {"options"},
+    {"cli"},
+    {"__main__"},
+]
+"""From the bottom up. A module imports from its own layer and those below."""
+
+NEVER = {
+    "wmg.agents": ("wmg.envs", "wmg.config"),
+    "wmg.envs": ("wmg.agents", "wmg.config"),
+    "wmg.types": ("wmg.config",),
+    "wmg.a3c": ("wmg.agents", "wmg.envs"),
+    "wmg.evaluate": ("wmg.agents", "wmg.envs"),
+}
+DEFERRED_MAY = {"wmg.agents.layers", "wmg.agents.layers.Linear"}
+NUMPY_ONLY = ("wmg.stats", "wmg.runlog", "wmg.tuner.dgd")
+WITHOUT_JAX = ("wmg.config", "wmg.options", "wmg.cli")
+NOT_DATA = ("wmg.experiments", "wmg.experiments.report", "wmg.experiments.reproduce")
+
+
+@functools.cache
+def tree(module):
+    return ast.parse(SOURCES[module].read_text())
+
+
+def names(node):
+    """What an import statement names; `from a import b` names a and a.b."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative imports are not used here"
+        parts = {f"{node.module}.{alias.name}" for alias in node.names}
+        return parts | {node.module}
+    return set()
+
+
+def imports(module, late=True):
+    """Everything the module imports; without late ones, only those run by importing it."""
+    nodes = ast.walk(tree(module)) if late else tree(module).body
+    return set().union(*(names(node) for node in nodes))
+
+
+def ours(module):
+    """The modules of this package that the module imports."""
+    named = {name for name in imports(module) if name.split(".")[0] == "wmg"}
+    return {name for name in named if name in SOURCES and name != "wmg"}
+
+
+def within(name, package):
+    return name == package or name.startswith(package + ".")
+
+
+def layer(module):
+    top = module.split(".")[1]
+    (found,) = [i for i, layer in enumerate(LAYERS) if top in layer] or [None]
+    assert found is not None, f"{module} is in no layer of this test's table"
+    return found
+
+
+@MODULES
+def test_imports_point_downwards(module):
+    if module == "wmg":
+        assert ours(module) == set()
+        return
+    for other in ours(module):
+        assert layer(other) <= layer(module), f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("module", [m for m in SOURCES if any(within(m, n) for n in NEVER)])
+def test_parts_that_must_not_know_each_other_do_not(module):
+    (forbidden,) = [NEVER[name] for name in NEVER if within(module, name)]
+    for other in ours(module):
+        known = any(within(other, name) for name in forbidden)
+        assert not known, f"{module} imports {other}"
+
+
+def test_of_the_agents_the_deferred_gradients_know_linear_layers_only():
+    known = {name for name in imports("wmg.deferred") if within(name, "wmg.agents")}
+    assert known <= DEFERRED_MAY
+
+
+def test_no_module_imports_itself_by_a_detour():
+    done = set()
+
+    def visit(module, path):
+        assert module not in path, " > ".join([*path, module])
+        if module not in done:
+            for other in sorted(ours(module)):
+                # A package imports its parts; a part that names the package is no cycle.
+                if not within(module, other):
+                    visit(other, (*path, module))
+            done.add(module)
+
+    for module in SOURCES:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", [name for name in NUMPY_ONLY if name in SOURCES])
+def test_plain_parts_use_numpy_and_the_standard_library_alone(module):
+    assert ours(module) <= {"wmg.config"}
+    used = {name.split(".")[0] for name in imports(module)}
+    assert used - set(sys.stdlib_module_names) <= {"numpy", "wmg"}
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in SOURCES if within(m, "wmg.experiments") and m not in NOT_DATA]
+)
+def test_experiments_are_data_and_import_settings_only(module):
+    assert {m for m in ours(module) if not within(m, "wmg.experiments")} <= {"wmg.config"}
+
+
+@pytest.mark.parametrize("module", [name for name in WITHOUT_JAX if name in SOURCES])
+def test_commands_start_without_jax(module):
+    code = f"import sys, {module}; sys.exit(bool({{'jax', 'equinox'}} & set(sys.modules)))"
+    search = {"PYTHONPATH": str(ROOT.parent)}
+    assert subprocess.run([sys.executable, "-c", code], env=search).returncode == 0
+
+
+@MODULES
+def test_every_module_says_what_it_is(module):
+    assert ast.get_docstring(tree(module))
+
+
+@MODULES
+def test_every_public_function_and_class_says_what_it_is(module):
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    public = [
+        node
+        for node in tree(module).body
+        if isinstance(node, kinds) and not node.name.startswith("_")
+    ]
+    assert [node.name for node in public if not ast.get_docstring(node)] == []

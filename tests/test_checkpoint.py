@@ -1,0 +1,176 @@
+import json
+import random
+import shutil
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import checkpoint, config, runfolder, train
+from wmg.config import BadInput
+
+
+def model(settings):
+    env = checkpoint.make_env(settings.env)
+    return checkpoint.make_agent(settings.agent, env, jax.random.key(3))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A model in release form."""
+    some = tiny.settings()
+    checkpoint.save_model(tmp_path / "model.safetensors", model(some), some, run=2)
+    return tmp_path / "model.safetensors"
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        tiny.AGENT,
+        config.WMG(memory="observations", slots=2, layers=1, heads=1, head_size=4),
+        config.WMG(memory="none", layers=1, heads=1, age="added", shared_heads=True),
+        config.GRU(embedding=4, size=5, actor_critic=6),
+    ],
+)
+def test_a_model_comes_back_bit_for_bit(tmp_path, agent):
+    some = tiny.settings(agent=agent, seed=4, vary=("entropy=0.5",))
+    before = model(some)
+    checkpoint.save_model(tmp_path / "m.safetensors", before, some)
+    after, settings = checkpoint.load_model(tmp_path / "m.safetensors")
+    assert settings == some and eqx.tree_equal(after, before)
+
+
+def test_a_released_model_has_the_runs_weights_and_nothing_else(tmp_path):
+    best = safetensors.numpy.load_file(tiny.trained() / runfolder.BEST)
+    header = checkpoint.read_header(tiny.trained() / runfolder.BEST, "release")
+    whole = {n: x[header["run"]] for n, x in tiny.arrays(tiny.trained()).items()}
+    weights = {n.removeprefix("agent."): x for n, x in whole.items() if "agent." in n}
+    assert tiny.differing(best, weights) == []
+
+
+def test_the_whole_of_all_runs_comes_back_bit_for_bit(tmp_path):
+    some = tiny.settings(runs=2)
+    env = checkpoint.make_env(some.env)
+    like = jax.eval_shape(lambda: train.start_runs(some, env))
+    runs, header = runfolder.load_state(tiny.trained(), like)
+    assert header["reports"] == 10 and len(header["logs"]) == 2
+    about = {name: header[name] for name in ("reports", "seconds", "logs")}
+    checkpoint.save(tmp_path / "state.safetensors", runs, "resume", about)
+    assert tiny.differing(tiny.arrays(tmp_path), tiny.arrays(tiny.trained())) == []
+    again, _ = checkpoint.load(tmp_path / "state.safetensors", like, "resume")
+    assert again.steps.tolist() == [480, 480] and again.key.dtype == runs.key.dtype
+
+
+def rewrite(path, change):
+    """The file with a changed header and a fitting checksum."""
+    with safetensors.safe_open(path, framework="numpy") as data:
+        header = json.loads(data.metadata()["wmg"])
+    arrays = safetensors.numpy.load_file(path)
+    change(header, arrays)
+    if "checksum" in header:
+        del header["checksum"]
+        header["checksum"] = checkpoint._checksum(arrays, header)
+    metadata = {"wmg": json.dumps(header)}
+    path.write_bytes(safetensors.numpy.save(arrays, metadata=metadata))
+
+
+def cut_in_half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def make_foreign(path):
+    arrays = {"weight": np.ones((2, 3), np.float32)}
+    path.write_bytes(safetensors.numpy.save(arrays))
+
+
+def change_shape(header, arrays):
+    arrays["core_embedding.weight"] = np.zeros((8, 14), np.float32)
+
+
+BAD_FILES = {
+    "cut in half": (cut_in_half, "damaged"),
+    "empty": (lambda p: p.write_bytes(b""), "damaged or not a wmg file"),
+    "text": (lambda p: p.write_text("weights\nand more\n" * 99), "damaged or not a wmg file"),
+    "foreign": (make_foreign, "was not written by wmg"),
+    "metadata of others": (
+        lambda p: p.write_bytes(safetensors.numpy.save({}, metadata={"wmg": "[1]"})),
+        "was not written by wmg",
+    ),
+    "newer": (
+        lambda p: rewrite(p, lambda h, _: h.update(version=2)),
+        "has format version 2; this wmg reads 1",
+    ),
+    "another form": (
+        lambda p: shutil.copy(tiny.trained() / runfolder.STATE, p),
+        "is a resume file, where a release file is needed",
+    ),
+    "other shapes": (
+        lambda p: rewrite(p, change_shape),
+        "core_embedding.weight has shape (8, 14), expected (8, 15)",
+    ),
+    "another array": (
+        lambda p: rewrite(p, lambda _, a: a.update(extra=np.zeros(1, np.float32))),
+        "extra is missing or not expected",
+    ),
+    "a missing array": (
+        lambda p: rewrite(p, lambda _, a: a.pop("core_embedding.bias")),
+        "core_embedding.bias is missing or not expected",
+    ),
+    "no config": (lambda p: rewrite(p, lambda h, _: h.pop("config")), "must be a JSON object"),
+    "absurd config": (
+        lambda p: rewrite(p, lambda h, _: h["config"]["agent"].update(heads=-1)),
+        "heads must be a whole number",
+    ),
+    "no checksum": (lambda p: rewrite(p, lambda h, _: h.pop("checksum")), "checksum"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_refused_in_one_sentence(file, capsys, kind):
+    harm, sentence = BAD_FILES[kind]
+    harm(file)
+    with pytest.raises(BadInput, match=r"^[^\n]*$") as caught:
+        checkpoint.load_model(file)
+    assert sentence in str(caught.value) and str(file) in str(caught.value)
+    code, out, err = tiny.command(capsys, "eval", file)
+    assert (code, out, err) == (2, "", f"wmg: {caught.value}\n")
+
+
+def test_every_flipped_bit_is_noticed(file):
+    whole = file.read_bytes()
+    draw = random.Random(5)
+    places = [*range(8), *(draw.randrange(8, len(whole)) for _ in range(150))]
+    for place in places:
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << draw.randrange(8)
+        file.write_bytes(flipped)
+        with pytest.raises(BadInput, match=str(file)):
+            checkpoint.load_model(file)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    checkpoint.write_atomically(path, b"first")
+
+    def stop(source, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint.os, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.write_atomically(path, b"second")
+    assert tiny.contents(tmp_path) == {"file": b"first"}
+
+
+def test_there_must_be_a_file(tmp_path):
+    with pytest.raises(BadInput, match="there is no file"):
+        checkpoint.load_model(tmp_path / "nothing.safetensors")
+
+
+def test_an_agent_that_cannot_play_an_environment_is_bad_input():
+    some = tiny.settings(agent=config.Depth(), env=config.Pathfinding())
+    env = checkpoint.make_env(some.env)
+    assert checkpoint.make_agent(some.agent, env, jax.random.key(0)).depth == 1

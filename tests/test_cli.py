@@ -1,0 +1,234 @@
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import safetensors.numpy
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import __version__, cli, config, experiments, runfolder
+
+RANDOM_SCORE = 50.0
+
+
+def run_python(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["frob"], ["train", "nothing"]])
+def test_what_needs_no_jax_does_not_import_it(args):
+    script = (
+        f"import sys; from wmg import cli; cli.main({args!r}); "
+        "print(sorted({'jax', 'equinox', 'optax', 'matplotlib'} & sys.modules.keys()))"
+    )
+    assert run_python(script).stdout.splitlines()[-1] == "[]"
+
+
+def test_help_is_instant():
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run([sys.executable, "-m", "wmg", "--help"], capture_output=True)
+        times.append(time.perf_counter() - began)
+        assert done.returncode == 0
+    assert min(times) < 0.5
+
+
+def test_the_summary_names_every_command(capsys):
+    code, out, _ = tiny.command(capsys)
+    assert code == 0 and out == tiny.command(capsys, "--help")[1]
+    for name in cli.COMMANDS:
+        assert f"\n  {name} " in out
+
+
+def test_there_is_a_version(capsys):
+    assert tiny.command(capsys, "--version") == (0, f"wmg {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_help_with_defaults(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([command, "--help"])
+    out = capsys.readouterr().out
+    assert not end.value.code and f"wmg {command}" in out and "default" in out
+
+
+def test_the_list_has_the_papers_parameter_counts(capsys):
+    code, out, _ = tiny.command(capsys, "list", "--json")
+    listing = json.loads(out)
+    assert code == 0 and listing["presets"].keys() == experiments.PRESETS.keys()
+    counts = {name: row["parameters"] for name, row in listing["presets"].items()}
+    assert counts["pathfinding/wmg"] == 132_507
+    assert counts["pathfinding/nr-wmg"] == 204_963
+    assert counts["pathfinding/gru"] == 1_139_459
+    assert list(listing["targets"]) == list(experiments.TARGETS)
+
+
+def test_the_list_for_people_has_presets_targets_and_models(capsys):
+    out = tiny.command(capsys, "list")[1]
+    for name in [*experiments.PRESETS, *experiments.TARGETS, "random", "depth-N", "132,507"]:
+        assert name in out
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """What `wmg train ... --json` left and printed."""
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    args = ["train", "pathfinding/wmg", *tiny.FLAGS, "--runs=2", "--out", folder]
+    script = f"from wmg import cli; raise SystemExit(cli.main({[*map(str, args), '--json']!r}))"
+    environment = {**os.environ, "XDG_CACHE_HOME": tiny.CACHE}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_training_prints_one_json_object_and_plain_progress_in_a_pipe(trained):
+    folder, done = trained
+    summary = json.loads(done.stdout)
+    assert summary["folder"] == str(folder) and summary["finished"]
+    assert summary["best_run"] in (0, 1) and summary["diverged"] == 0
+    assert summary["curve"] == str(folder / "curve.png")
+    lines = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    assert lines[0].startswith("48 of 480 steps, ") and lines[-1].startswith("480 of 480")
+    assert all("steps/s, score median " in line and "%, best " in line for line in lines)
+    assert "\x1b" not in done.stderr and "\r" not in done.stderr
+
+
+def test_scores_printed_are_those_of_the_median_and_best_run(trained):
+    folder, done = trained
+    summary = json.loads(done.stdout)
+    last = [log[-1]["score"] for log in tiny.lines(folder)]
+    assert summary["score_best"] == round(max(last), 2)
+    assert summary["score_median"] == round(sum(last) / 2, 2)
+
+
+def test_a_command_line_trains_what_the_library_trains(trained):
+    folder, _ = trained
+    assert runfolder.read_config(folder) == tiny.settings(runs=2)
+    assert tiny.differing(tiny.arrays(folder), tiny.arrays(tiny.trained())) == []
+
+
+def test_a_curve_is_drawn(trained):
+    assert (trained[0] / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_finished_folder_can_be_resumed_and_stays_as_it_is(trained, capsys):
+    folder, _ = trained
+    before = tiny.contents(folder)
+    code, out, _ = tiny.command(capsys, "train", "--resume", folder)
+    assert code == 0 and "last scores: median " in out and "%, best " in out
+    after = tiny.contents(folder)
+    for name in before.keys() - {"curve.png", "state.safetensors"}:
+        assert after[name] == before[name], name
+
+
+def test_a_branch_from_the_command_line(trained, tmp_path, capsys):
+    folder, _ = trained
+    before = tiny.contents(folder)
+    args = ["train", "--from", folder, "--steps=528", "--hyper.entropy=0.05"]
+    code, out, _ = tiny.command(capsys, *args, "--out", tmp_path / "branch", "--json")
+    assert code == 0 and json.loads(out)["finished"]
+    assert tiny.contents(folder) == before
+    about = json.loads((tmp_path / "branch" / "config.json").read_text())
+    assert about["parent"] == {"folder": str(folder), "steps": [480, 480]}
+    assert about["config"]["hyper"]["entropy"] == 0.05
+    refused = tiny.command(capsys, *args, "--agent.slots=4", "--out", tmp_path / "other")
+    assert refused[0] == 2 and "must keep agent.slots = 3, not 4" in refused[2]
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_is_named_after_the_preset_if_no_other_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = ["train", "pathfinding/wmg", *tiny.FLAGS[:-2], "--steps=12", "--report-every=12"]
+    assert tiny.command(capsys, *args)[0] == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("pathfinding-wmg-2")
+
+
+def test_runs_that_all_diverge_are_a_failure(tmp_path, capsys):
+    args = ["train", "pathfinding/wmg", *tiny.FLAGS, "--runs=2"]
+    vary = ["--vary", "learning_rate=1e30,1e30", "--out", tmp_path / "run"]
+    code, out, _ = tiny.command(capsys, *args, *vary)
+    assert code == 1 and "2 of 2 runs diverged and were stopped" in out
+    code, out, _ = tiny.command(capsys, "train", "--resume", tmp_path / "run", "--json")
+    summary = json.loads(out, parse_constant=pytest.fail)
+    assert code == 1 and summary["diverged"] == 2 and summary["finished"]
+
+
+def test_one_run_that_diverges_is_reported(tmp_path, capsys):
+    args = ["train", "pathfinding/wmg", *tiny.FLAGS, "--runs=2"]
+    vary = ["--vary", "learning_rate=1e-4,1e30", "--out", tmp_path / "run"]
+    code, out, err = tiny.command(capsys, *args, *vary)
+    assert code == 0 and "1 of 2 runs diverged and were stopped" in out
+    assert err.splitlines()[-1].endswith("1 diverged, 0:00:00 left")
+
+
+def test_evaluation_prints_a_score_with_its_error(trained, capsys):
+    code, out, err = tiny.command(capsys, "eval", trained[0], "--episodes=50")
+    assert code == 0 and err == ""
+    assert out.startswith(f"{trained[0]}: ") and "over 50 episodes of 12 steps" in out
+
+
+def test_the_random_agent_gets_half(capsys):
+    result = evaluate(capsys, "random", "--episodes=1000")
+    assert abs(result["score"] - RANDOM_SCORE) < 4 * result["standard_error"]
+    assert result["model"] == "random" and result["episodes"] == 1000
+
+
+def evaluate(capsys, *args):
+    code, out, _ = tiny.command(capsys, "eval", *args, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_evaluation_takes_settings_of_the_environment(capsys):
+    result = evaluate(capsys, "depth-2", "--episodes=200", "--env.nodes=13")
+    assert result["mean_length"] == 24 and 90 < result["score"] < 97.6
+
+
+def test_evaluation_is_repeatable_and_greedy_play_is_another(trained, capsys):
+    args = [trained[0], "--run=0", "--episodes=200"]
+    sampled, greedy = evaluate(capsys, *args), evaluate(capsys, *args, "--greedy")
+    assert sampled == evaluate(capsys, *args) != greedy
+    assert evaluate(capsys, *args, "--test-seed=2") != sampled
+
+
+def test_slots_can_be_added_for_evaluation(trained, capsys):
+    args = [trained[0], "--episodes=50", "--slots=11", "--older=without age", "--oldest-age=2"]
+    assert evaluate(capsys, *args)["episodes"] == 50
+
+
+def test_a_run_is_converted_to_a_model_of_its_own(trained, tmp_path, capsys):
+    file = tmp_path / "model.safetensors"
+    code, out, _ = tiny.command(capsys, "convert", trained[0], file, "--run=1")
+    assert code == 0 and out == f"wrote {file}\n"
+    weights = {
+        name.removeprefix("agent."): array[1]
+        for name, array in tiny.arrays(trained[0]).items()
+        if name.startswith("agent.")
+    }
+    assert tiny.differing(safetensors.numpy.load_file(file), weights) == []
+    one, other = (evaluate(capsys, *a, "--episodes=50") for a in ([file], [trained[0], "--run=1"]))
+    assert one["score"] == other["score"]
+
+
+def test_the_speed_of_a_preset_is_measured_and_written(tmp_path, capsys):
+    out = tmp_path / "new" / "bench.json"
+    args = ["bench", "pathfinding/wmg", *tiny.FLAGS, "--runs=2", "--seconds=0"]
+    code, text, _ = tiny.command(capsys, *args, "--json", "--out", out)
+    assert code == 0 and json.loads(text) == json.loads(out.read_text())
+    assert json.loads(text)["preset"] == "pathfinding/wmg" and json.loads(text)["runs"] == 2
+
+
+def test_a_preset_is_changed_by_options(tmp_path, capsys):
+    args = ["train", "pathfinding/gru", "--agent.size=2", "--agent.embedding=2", "--steps=12"]
+    more = ["--agent.actor-critic=2", "--hyper.entropy=0.5", "--report-every=12"]
+    assert tiny.command(capsys, *args, *more, "--out", tmp_path / "run")[0] == 0
+    settings = runfolder.read_config(tmp_path / "run")
+    assert settings.agent == config.GRU(embedding=2, size=2, actor_critic=2)
+    assert settings.hyper.entropy == 0.5 and settings.hyper.grad_clip == 4.0

@@ -1,0 +1,129 @@
+"""Settings: what goes in comes out, and what is wrong is refused in one sentence."""
+
+import dataclasses
+import json
+
+import pytest
+
+from wmg import config
+from wmg.config import BadInput, Config, Hyper
+
+EVERYTHING = Config(
+    env=config.Pathfinding(nodes=13, pattern=5),
+    agent=config.WMG(memory="observations", slots=11, start="empty", shared_heads=True),
+    hyper=Hyper(learning_rate=1e-4, anneal=0.98, anneal_after=1e7),
+    t_max=6,
+    steps=1000,
+    runs=2,
+    seed=3,
+    vary=("learning_rate=1e-3,1e-4", "entropy=0,0.1"),
+)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Config(),
+        EVERYTHING,
+        Config(agent=config.GRU(size=7)),
+        Config(agent=config.Depth(depth=3)),
+        Config(agent=config.Random()),
+    ],
+)
+def test_a_config_survives_being_written_and_read(given):
+    assert config.loads(config.dumps(given)) == given
+
+
+def test_what_is_written_names_the_kind_of_agent_and_environment():
+    data = json.loads(config.dumps(EVERYTHING))
+    assert (data["agent"]["name"], data["env"]["name"]) == ("wmg", "pathfinding")
+
+
+def test_settings_left_out_have_their_defaults():
+    assert config.loads('{"t_max": 3}') == Config(t_max=3)
+
+
+def test_a_whole_number_will_do_for_a_real_one():
+    rate = config.loads('{"hyper": {"learning_rate": 1}}').hyper.learning_rate
+    assert rate == 1.0 and isinstance(rate, float)
+
+
+def refusal(text):
+    with pytest.raises(BadInput) as caught:
+        config.loads(text, "run.json")
+    return str(caught.value)
+
+
+REFUSED = {
+    '{"t_maximum": 3}': ("run.json", "t_maximum"),
+    '{"hyper": {"learningrate": 1}}': ("run.json.hyper", "learningrate"),
+    '{"agent": {"name": "wmg", "slot": 1}}': ("run.json.agent", "slot"),
+    '{"agent": {"name": "lstm"}}': ("run.json.agent", "lstm"),
+    '{"agent": {"name": ["wmg"]}}': ("run.json.agent", "['wmg']"),
+    '{"agent": "wmg"}': ("run.json.agent", "wmg"),
+    '{"agent": 3}': ("run.json.agent", "3"),
+    '{"agent": {}}': ("run.json.agent", "None"),
+    '{"env": {"name": "tetris"}}': ("run.json.env", "tetris"),
+    '{"t_max": "16"}': ("run.json.t_max", "'16'"),
+    '{"t_max": 1.5}': ("run.json.t_max", "1.5"),
+    '{"t_max": true}': ("run.json.t_max", "True"),
+    '{"hyper": {"discount": true}}': ("run.json.hyper.discount", "True"),
+    '{"hyper": {"discount": null}}': ("run.json.hyper.discount", "None"),
+    '{"agent": {"name": "wmg", "shared_heads": 1}}': ("run.json.agent.shared_heads", "1"),
+    '{"agent": {"name": "wmg", "memory": "memo"}}': ("run.json.agent.memory", "'memo'"),
+    '{"hyper": [1]}': ("run.json.hyper", "[1]"),
+    "[]": ("run.json", "[]"),
+    '{"vary": 1}': ("run.json.vary", "1"),
+    '{"vary": ["entropy"]}': ("vary", "'entropy'"),
+    '{"vary": ["entropy=x"]}': ("vary", "'entropy=x'"),
+    '{"vary": [["entropy", [1]]]}': ("run.json.vary", "['entropy', [1]]"),
+    '{"t_max": 0}': ("t_max", "0"),
+    '{"steps": 0}': ("steps", "0"),
+    '{"steps": 3000000000}': ("steps", "3000000000"),
+    '{"seed": -1}': ("seed", "-1"),
+    '{"env": {"nodes": 1}}': ("nodes", "1"),
+    '{"agent": {"name": "wmg", "slots": 0}}': ("slots", "0"),
+    '{"agent": {"name": "wmg", "memo_size": 0}}': ("memo_size", "0"),
+    '{"agent": {"name": "gru", "size": -4}}': ("size", "-4"),
+    '{"hyper": {"discount": 1.5}}': ("discount", "1.5"),
+    '{"hyper": {"learning_rate": 0}}': ("learning_rate", "0.0"),
+    '{"hyper": {"entropy": -0.1}}': ("entropy", "-0.1"),
+    '{"hyper": {"entropy": NaN}}': ("entropy", "nan"),
+    '{"hyper": {"grad_clip": Infinity}}': ("grad_clip", "inf"),
+    '{"vary": ["entropy=0.1,0.2"]}': ("vary", "'entropy=0.1,0.2'"),
+    '{"vary": ["t_max=3"]}': ("vary", "'t_max=3'"),
+    '{"vary": ["learning_rate=-1"]}': ("learning_rate", "-1.0"),
+    '{"vary": ["entropy=nan"]}': ("entropy", "nan"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_wrong_is_refused_by_setting_and_value(text):
+    setting, value = REFUSED[text]
+    message = refusal(text)
+    assert setting in message and value in message
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_refusal_is_one_sentence(text):
+    message = refusal(text)
+    assert "\n" not in message and not message.endswith(".") and len(message) < 250
+
+
+def test_text_that_is_not_json_is_refused_by_the_files_name():
+    assert refusal("{t_max: 3}").startswith("run.json is not JSON")
+
+
+def test_no_memory_needs_no_slots():
+    assert config.WMG(memory="none", slots=0, memo_size=0).slots == 0
+
+
+def test_each_run_has_its_own_numbers_where_they_vary():
+    first, second = EVERYTHING.hypers()
+    assert first == dataclasses.replace(EVERYTHING.hyper, learning_rate=1e-3, entropy=0.0)
+    assert second == dataclasses.replace(EVERYTHING.hyper, learning_rate=1e-4, entropy=0.1)
+
+
+def test_settings_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().steps = 3  # type: ignore[misc]

@@ -1,0 +1,156 @@
+"""Deferred weight gradients against plain automatic differentiation."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import plain
+import pytest
+from probes import tiny_gru, tiny_wmg
+
+from wmg import deferred
+from wmg.agents.layers import Linear
+from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Output
+
+TIME = 4
+CORE = EnvSpec(ObservationSpec(3), 2, TIME, "reward")
+FACTORED = EnvSpec(ObservationSpec(3, (("things", 2, 2),)), 2, TIME, "reward")
+
+
+def layer(inputs, outputs, seed):
+    return Linear.create(inputs, outputs, key=jax.random.key(seed))
+
+
+class Stub(eqx.Module):
+    """A layer or two and what else a model may hold; each subclass uses them in its way."""
+
+    first: Linear
+    second: Linear
+    array: jax.Array
+    counter: jax.Array
+
+    def __call__(self, observation, memory):
+        out = self.use(observation.core + memory)
+        return Output(out[:2], out[2], jnp.tanh(out), None)
+
+
+class EachOnce(Stub):
+    def use(self, x):
+        return self.second(jnp.tanh(self.first(x)))
+
+
+class OneLayerTwice(Stub):
+    def use(self, x):
+        return self.first(jnp.tanh(self.first(x)))
+
+
+class AnArrayOfItsOwn(Stub):
+    def use(self, x):
+        return self.second(self.first(x) * self.array) + self.array
+
+
+class CalledAndReadDirectly(Stub):
+    def use(self, x):
+        return self.first(x) + self.first.weight @ x + self.second(x)
+
+
+class OneLayerNeverUsed(Stub):
+    def use(self, x):
+        return self.second(x)
+
+
+class RowsAtOnce(Stub):
+    def use(self, x):
+        return self.first(jnp.stack([x, 2 * x, -x])).sum(0) + self.second(x)
+
+
+STUBS = [
+    EachOnce,
+    OneLayerTwice,
+    AnArrayOfItsOwn,
+    CalledAndReadDirectly,
+    OneLayerNeverUsed,
+    RowsAtOnce,
+]
+
+
+def model_of(kind):
+    """A model with noisy parameters, and the memory it starts with."""
+    if kind == "wmg":
+        agent = plain.shaken(tiny_wmg(FACTORED, slots=2), by=0.3)
+        return agent, agent.initial_memory()
+    if kind == "gru":
+        agent = plain.shaken(tiny_gru(CORE))
+        return agent, agent.initial_memory()
+    stub = kind(layer(3, 3, 1), layer(3, 3, 2), jnp.ones(3), jnp.arange(3))
+    return plain.shaken(stub), jnp.zeros(3)
+
+
+def observations(kind):
+    """One for each step, stacked."""
+    draw = np.random.default_rng(0)
+
+    def numbers(*shape):
+        return jnp.asarray(draw.normal(size=shape), jnp.float32)
+
+    def one():
+        factors = {"things": Factors(numbers(2, 2), jnp.asarray(draw.random(2) < 0.5))}
+        return Observation(numbers(3), factors if kind == "wmg" else {})
+
+    return jax.tree.map(lambda *steps: jnp.stack(steps), *[one() for _ in range(TIME)])
+
+
+def both_ways(kind):
+    """((loss, aux), gradient), deferred and plain, of a sum of squares over a scan."""
+    model, memory = model_of(kind)
+    seen = observations(kind)
+
+    def scan(model_at, taps):
+        def step(memory, inputs):
+            observation, tap = inputs
+            model, inputs_of = model_at(tap)
+            output = model(observation, memory)
+            return output.memory, (output.logits, output.value, inputs_of())
+
+        _, (logits, values, inputs) = jax.lax.scan(step, memory, (seen, taps))
+        return (logits**2).sum() + 0.5 * (values**2).sum(), (values, inputs)
+
+    @eqx.filter_jit
+    def run(model):
+        first = jax.tree.map(lambda x: x[0], seen)
+        late = deferred.value_and_grad(scan, model, lambda m: m(first, memory), TIME)
+        moving, fixed = eqx.partition(model, eqx.is_inexact_array)
+
+        def plain_loss(moving):
+            model = eqx.combine(moving, fixed)
+            value, (aux, _) = scan(lambda tap: (model, lambda: None), None)
+            return value, aux
+
+        return late, jax.value_and_grad(plain_loss, has_aux=True)(moving)
+
+    return model, *run(model)
+
+
+@pytest.mark.parametrize("kind", ["wmg", "gru", *STUBS])
+def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
+    model, late, at_once = both_ways(kind)
+    want = jax.tree.structure(eqx.filter(model, eqx.is_inexact_array))
+    assert jax.tree.structure(late[1]) == want
+    for got, wanted in zip(jax.tree.leaves(late), jax.tree.leaves(at_once), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    assert any(np.abs(leaf).max() > 0.1 for leaf in jax.tree.leaves(late[1]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "tapped"),
+    [
+        (EachOnce, [True, True]),
+        (OneLayerTwice, [False, False]),
+        (CalledAndReadDirectly, [False, True]),
+    ],
+)
+def test_a_layer_is_deferred_only_if_a_step_calls_it_exactly_once(kind, tapped):
+    model, memory = model_of(kind)
+    first = jax.tree.map(lambda x: x[0], observations(kind))
+    taps = deferred._find_taps(model, lambda m: m(first, memory), TIME)
+    assert [tap is not None for tap in taps] == tapped

@@ -1,0 +1,72 @@
+"""What the pages point to exists, and what the README quotes is so."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README, EXAMPLE = ROOT / "README.md", ROOT / "examples" / "library.py"
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+
+EACH_PAGE = pytest.mark.parametrize(
+    "page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES]
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"(?<![\w/.])(?:src/wmg|tests|examples)/[\w./-]*\w/?")
+FILE_ROW = re.compile(r"^\| \[(src/wmg/[\w/]+\.py)\]\(\1\) \| (\d+) \|", re.MULTILINE)
+NAV = re.compile(r"^ +- [^:\n]+: (\S+\.md)$", re.MULTILINE)
+
+
+@EACH_PAGE
+def test_relative_links_lead_somewhere(page):
+    targets = [link.partition("#")[0] for link in LINK.findall(page.read_text())]
+    local = [target for target in targets if target and "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+@EACH_PAGE
+def test_paths_that_are_named_exist(page):
+    paths = set(PATH.findall(page.read_text()))
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_between_pages_stay_among_them(page):
+    """The built site holds docs/ alone."""
+    local = [link for link in LINK.findall(page.read_text()) if "://" not in link]
+    places = [(page.parent / link.partition("#")[0]).resolve() for link in local]
+    assert all(place.is_relative_to(ROOT / "docs") for place in places)
+
+
+@EACH_PAGE
+def test_tests_that_are_quoted_exist(page):
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    quoted = set(re.findall(r"`(test_\w+)`", page.read_text()))
+    assert [name for name in sorted(quoted) if f"def {name}(" not in sources] == []
+
+
+def test_the_sites_menu_lists_every_page_and_no_other():
+    listed = NAV.findall((ROOT / "mkdocs.yml").read_text())
+    assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in DOCS]
+
+
+def test_the_five_files_are_about_as_long_as_the_readme_says():
+    rows = FILE_ROW.findall(README.read_text())
+    assert len(rows) == 5
+    for path, said in rows:
+        lines = len((ROOT / path).read_text().splitlines())
+        assert abs(lines - int(said)) <= 0.1 * lines, f"{path} has {lines} lines"
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "library.md"], ids=["README", "docs"])
+def test_the_library_in_five_lines_is_the_example(page):
+    first = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)[0]
+    _, _, code = EXAMPLE.read_text().partition('"""\n\n')
+    assert first == code
+
+
+def test_no_page_speaks_of_a_machine():
+    for page in PAGES:
+        assert not re.search(r"/(?:work|home|root|tmp)/\w", page.read_text()), page

@@ -1,0 +1,32 @@
+"""The examples run as they stand, and print what they promise."""
+
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
+
+
+def output_of(name, folder):
+    """What an example prints when it is run in an empty folder."""
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_library_in_five_lines_ends_with_a_score(tmp_path):
+    summary = ast.literal_eval(output_of("library.py", tmp_path))
+    assert summary["episodes"] == 1000
+    assert summary["mean_length"] == 6
+    assert 40 < summary["score"] <= 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_agent_learns_an_environment_that_the_package_does_not_know(tmp_path):
+    last = output_of("own_environment.py", tmp_path).splitlines()[-1]
+    found = re.fullmatch(r"1,000 new episodes: ([\d.]+)% right \(guessing: 50%\)", last)
+    assert found, last
+    assert float(found[1]) > 85

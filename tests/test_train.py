@@ -1,0 +1,388 @@
+import dataclasses
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import a3c, checkpoint, config, runfolder, train
+from wmg.config import BadInput
+
+SAVED_PARTS = (
+    "agent.", "optimizer.", "scene.state.", "scene.observation.", "scene.memory.", "key",
+    "steps", "diverged",
+)  # fmt: skip
+
+
+@pytest.fixture
+def whole():
+    """Two runs that were never interrupted."""
+    return tiny.trained()
+
+
+def test_a_checkpoint_holds_every_part_of_a_run(whole):
+    names = tiny.arrays(whole)
+    for part in SAVED_PARTS:
+        assert any(name.startswith(part) for name in names), part
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_after_the_chunk_and_resuming_is_exact(whole, tmp_path, number):
+    folder, shown = tmp_path / "run", []
+
+    def interrupt(progress):
+        shown.append(progress.steps)
+        if len(shown) in (3, 4):
+            signal.raise_signal(number)
+
+    before = signal.getsignal(number)
+    for reports in (3, 4):
+        result = train.train(tiny.settings(runs=2), folder, resume=folder.exists(), show=interrupt)
+        assert not result.finished and len(shown) == reports
+        assert signal.getsignal(number) == before
+        assert not (folder / runfolder.BEST).exists()
+    assert train.train(tiny.settings(runs=2), folder, resume=True).finished
+    assert tiny.differing(tiny.arrays(folder), tiny.arrays(whole)) == []
+    assert tiny.lines(folder) == tiny.lines(whole)
+    assert (folder / runfolder.BEST).read_bytes() == (whole / runfolder.BEST).read_bytes()
+
+
+def test_a_second_signal_ends_at_once(tmp_path):
+    def interrupt_twice(progress):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny.settings(), tmp_path / "run", show=interrupt_twice)
+
+
+def test_log_lines_after_the_last_checkpoint_are_cut_on_resume(whole, tmp_path):
+    folder, log = tmp_path / "run", tmp_path / "run" / "logs" / "0001.jsonl"
+    tiny.stop_after(tiny.settings(runs=2), folder, 4)
+    record = json.dumps({**tiny.lines(folder)[1][-1], "steps": 10**6})
+    log.write_text(log.read_text() + record + "\n" + '{"steps": 1, "sco')
+    train.train(tiny.settings(runs=2), folder, resume=True)
+    assert tiny.lines(folder) == tiny.lines(whole)
+
+
+def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(tmp_path, capsys):
+    longer = ["--steps=30000", "--report-every=120", "--runs=2", "--seed=7"]
+    args = ["train", "pathfinding/wmg", *tiny.FLAGS[:-2], *longer]
+    folder, state = tmp_path / "killed", tmp_path / "killed" / runfolder.STATE
+    draw = random.Random(20)
+    go_on = [*args, "--out", folder]
+    for kill in range(3):
+        saved = written(state)
+        process = tiny.start(*go_on, "--save-seconds=0")
+        # Once before anything was saved; then at some moment after a new checkpoint.
+        ready = folder.exists if kill == 0 else lambda old=saved: written(state) != old
+        wait_for(ready)
+        time.sleep(draw.uniform(0.0, 0.5) if kill else 0.0)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert folder.exists()
+        go_on = ["train", "--resume", folder]
+    assert tiny.command(capsys, *go_on)[0] == 0
+    assert tiny.command(capsys, *args, "--out", tmp_path / "whole")[0] == 0
+    assert tiny.differing(tiny.arrays(folder), tiny.arrays(tmp_path / "whole")) == []
+    assert tiny.lines(folder) == tiny.lines(tmp_path / "whole")
+    assert len(tiny.lines(folder)[0]) == 250
+
+
+def written(path):
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def wait_for(happened, seconds=60.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if happened():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_a_run_is_the_same_alone_or_among_others(tmp_path):
+    vary = ("learning_rate=1e-4,3e-4,1e-3", "entropy=0.01,0.05,0.02")
+    group = train.train(tiny.settings(runs=3, seed=5, vary=vary), tmp_path / "group")
+    alone = config.Hyper(learning_rate=1e-3, entropy=0.02)
+    one = train.train(tiny.settings(seed=7, hyper=alone), tmp_path / "one")
+    last = {name: x[2:] for name, x in tiny.arrays(tmp_path / "group").items()}
+    assert tiny.differing(last, tiny.arrays(tmp_path / "one")) == []
+    assert tiny.lines(tmp_path / "group")[2] == tiny.lines(tmp_path / "one")[0]
+    np.testing.assert_array_equal(group.scores[2], one.scores[0])
+
+
+def test_runs_with_other_numbers_or_seeds_are_other_runs(tmp_path):
+    vary = ("learning_rate=1e-4,1e-3",)
+    runs = train.train(tiny.settings(runs=2, vary=vary)).runs
+    first, second = (train.take(runs.agent, i) for i in range(2))
+    assert not np.array_equal(first.core_embedding.weight, second.core_embedding.weight)
+
+
+def test_no_number_seed_or_step_count_compiles_anew(caplog):
+    env = checkpoint.make_env(config.Pathfinding())
+    advance = train.over_runs(env, 16)
+    for index, seed in enumerate((0, 9)):
+        numbers = config.Hyper(
+            learning_rate=1e-4 + 0.01 * index,
+            discount=0.5 + 0.2 * index,
+            anneal_after=1.0 * index,
+        )
+        some = tiny.settings(runs=2, seed=seed, hyper=numbers)
+        runs, hyper = train.start_runs(some, env), train.stack_hypers(some)
+        with jax.log_compiles():
+            caplog.clear()
+            advance(hyper, runs, 24 + 12 * index)
+    compiled = [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()]
+    assert compiled == [] and advance.args[0]._cache_size() == 1
+
+
+def start_batch(runs):
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    some = tiny.settings(
+        runs=runs,
+        env=config.Pathfinding(nodes=3),
+        agent=dataclasses.replace(tiny.AGENT, layers=1),
+        vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
+    )
+    return env, train.start_runs(some, env), train.stack_hypers(some)
+
+
+def as_numbers(tree):
+    return [
+        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+        for x in jax.tree.leaves(tree)
+    ]
+
+
+def test_the_batched_program_agrees_with_the_mapped_one():
+    env, runs, hyper = start_batch(3)
+    mapped = train.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+    batched = train.over_runs(env, 16, backend="gpu")(hyper, runs, 96)
+    for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+    assert (np.asarray(batched[0].steps) == 96).all()
+
+
+SHARDED = """
+import sys, jax, numpy as np
+sys.path.insert(0, {tests!r})
+import tiny, test_train
+from wmg import train
+env, runs, hyper = test_train.start_batch(4)
+assert jax.device_count() == 2
+mapped = train.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+over_devices = train.over_runs(env, 16, backend="gpu")
+split = over_devices(hyper, runs, 96)
+assert len(split[0].steps.sharding.device_set) == 2
+for one, other in zip(test_train.as_numbers(mapped), test_train.as_numbers(split)):
+    np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+split, _ = over_devices(hyper, split[0], 192)
+assert (np.asarray(split.steps) == 192).all()
+print("agrees")
+"""
+
+
+def test_runs_split_over_two_devices_agree_with_those_on_one():
+    flags = "--xla_force_host_platform_device_count=2"
+    script = SHARDED.format(tests=os.path.dirname(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "agrees\n", done.stderr
+
+
+@pytest.fixture(scope="module")
+def half_diverged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diverged") / "run"
+    some = tiny.settings(runs=2, vary=("learning_rate=1.6e-4,1e30",))
+    return train.train(some, folder)
+
+
+def test_a_run_that_diverges_leaves_the_others_alone(half_diverged, whole):
+    assert half_diverged.finished
+    assert np.asarray(half_diverged.runs.diverged).tolist() == [False, True]
+    healthy = {n: x[:1] for n, x in tiny.arrays(half_diverged.folder).items()}
+    assert tiny.differing(healthy, {n: x[:1] for n, x in tiny.arrays(whole).items()}) == []
+    assert tiny.lines(half_diverged.folder)[0] == tiny.lines(whole)[0]
+
+
+def test_a_run_that_diverges_says_so_once_and_keeps_finite_weights(half_diverged):
+    log = tiny.lines(half_diverged.folder)[1]
+    assert [line["diverged"] for line in log] == [False] * (len(log) - 1) + [True]
+    assert len(log) < 10 and np.isnan(half_diverged.scores[1, len(log) :]).all()
+    for name, array in tiny.arrays(half_diverged.folder).items():
+        if array.dtype.kind == "f":
+            assert np.isfinite(array).all(), name
+    assert half_diverged.best == 0
+
+
+def test_a_diverged_run_is_shown_as_such(tmp_path):
+    shown = []
+    some = tiny.settings(runs=2, vary=("learning_rate=1e-4,1e30",))
+    train.train(some, show=shown.append)
+    assert shown[-1].diverged == 1 and len(shown[-1].scores) == 1
+
+
+def test_training_stops_early_when_all_have_diverged(tmp_path):
+    hyper = config.Hyper(learning_rate=1e30)
+    shown = []
+    result = train.train(tiny.settings(hyper=hyper), tmp_path / "run", show=shown.append)
+    assert result.finished and len(shown) < 10
+    again = train.train(tiny.settings(hyper=hyper), tmp_path / "run", resume=True)
+    assert again.finished and len(tiny.lines(tmp_path / "run")[0]) == len(shown)
+
+
+def test_learning_rates_beyond_the_range_of_numbers_leave_finite_weights():
+    result = train.train(tiny.settings(hyper=config.Hyper(learning_rate=3e38)))
+    assert result.runs.diverged.all()
+    for leaf in jax.tree.leaves(result.runs.agent):
+        assert np.isfinite(leaf).all()
+
+
+def test_a_branch_has_its_parents_state_and_other_numbers(whole, tmp_path):
+    before, folder = tiny.contents(whole), tmp_path / "branch"
+    hyper = config.Hyper(learning_rate=1e-3)
+    longer = tiny.settings(runs=2, steps=720, hyper=hyper)
+    result = train.train(longer, folder, branch_from=whole)
+    assert tiny.contents(whole) == before
+    about = json.loads((folder / runfolder.CONFIG).read_text())
+    assert about["parent"] == {"folder": str(whole), "steps": [480, 480]}
+    assert about["config"]["hyper"]["learning_rate"] == 1e-3
+    assert [line["steps"] for line in tiny.lines(folder)[0]] == [528, 576, 624, 672, 720]
+    assert result.scores.shape == (2, 5)
+
+
+def test_a_branch_without_changes_is_the_run_gone_on_with(whole, tmp_path):
+    longer = tiny.settings(runs=2, steps=600)
+    train.train(longer, tmp_path / "branch", branch_from=whole)
+    train.train(longer, tmp_path / "straight")
+    branch, straight = (tiny.arrays(tmp_path / name) for name in ("branch", "straight"))
+    assert tiny.differing(branch, straight) == []
+    assert tiny.lines(tmp_path / "branch")[1] == tiny.lines(tmp_path / "straight")[1][10:]
+
+
+def test_a_branch_may_report_at_other_steps(whole, tmp_path):
+    often = tiny.settings(runs=2, steps=540, report_every=12)
+    train.train(often, tmp_path / "branch", branch_from=whole)
+    steps = [line["steps"] for line in tiny.lines(tmp_path / "branch")[0]]
+    assert steps == [492, 504, 516, 528, 540]
+
+
+def test_a_branch_that_was_killed_at_once_goes_on_from_its_parent(whole, tmp_path):
+    def die(progress):
+        raise KeyboardInterrupt
+
+    longer = tiny.settings(runs=2, steps=600)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(longer, tmp_path / "branch", branch_from=whole, show=die)
+    train.train(longer, tmp_path / "branch", resume=True)
+    assert tiny.lines(tmp_path / "branch")[0][0]["steps"] == 528
+
+
+def test_a_branch_without_its_parents_state_is_not_begun_from_scratch(whole, tmp_path):
+    folder = tmp_path / "branch"
+    runfolder.create(folder, tiny.settings(), {"folder": str(whole), "steps": [480]})
+    with pytest.raises(BadInput, match="branch anew"):
+        train.train(tiny.settings(), folder, resume=True)
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [
+        ({"agent": dataclasses.replace(tiny.AGENT, slots=4)}, "agent.slots = 3, not 4"),
+        ({"env": config.Pathfinding(nodes=8)}, "env.nodes = 7, not 8"),
+        ({"t_max": 8}, "t_max = 16, not 8"),
+        ({"runs": 3}, "runs = 2, not 3"),
+    ],
+)
+def test_a_branch_cannot_change_shapes(whole, tmp_path, change, name):
+    before = tiny.contents(whole)
+    with pytest.raises(BadInput, match=name):
+        train.train(tiny.settings(**{"runs": 2, **change}), tmp_path / "b", branch_from=whole)
+    assert not (tmp_path / "b").exists() and tiny.contents(whole) == before
+
+
+def test_nothing_can_branch_from_a_folder_without_a_state(tmp_path):
+    runfolder.create(tmp_path / "new", tiny.settings(), None)
+    with pytest.raises(BadInput, match="no saved state"):
+        train.train(tiny.settings(), tmp_path / "b", branch_from=tmp_path / "new")
+
+
+def test_resuming_with_more_steps_goes_on_and_is_recorded(tmp_path):
+    folder = tmp_path / "run"
+    train.train(tiny.settings(steps=96), folder)
+    train.train(tiny.settings(steps=144), folder, resume=True)
+    assert runfolder.read_config(folder).steps == 144
+    assert len(tiny.lines(folder)[0]) == 3
+    with pytest.raises(BadInput, match="steps = 144, more than 96"):
+        train.train(tiny.settings(steps=96), folder, resume=True)
+
+
+def test_a_window_longer_than_the_episode_or_the_report_is_no_trouble():
+    result = train.train(tiny.settings(steps=60, report_every=5, t_max=100))
+    assert result.steps.tolist() == sorted(result.steps) and result.steps[-1] == 60
+
+
+def test_short_windows_cut_episodes(tmp_path):
+    agent = dataclasses.replace(tiny.AGENT, layers=1)
+    result = train.train(tiny.settings(agent=agent, steps=96, t_max=5), tmp_path / "run")
+    assert int(result.runs.steps[0]) >= 96
+    assert sum(line["episodes"] for line in tiny.lines(tmp_path / "run")[0]) == 8
+
+
+def test_a_log_line_holds_means_and_counts():
+    env = checkpoint.make_env(config.Pathfinding())
+    totals = a3c.Totals(
+        *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
+    )
+    line = train.record(env.spec, totals, 48, 1e-4, False)
+    assert line["steps"] == 48 and line["learning_rate"] == 1e-4
+    assert line["score"] == 75.0 and line["success"] == 0.5 and line["episodes"] == 2
+    assert line["policy_loss"] == 2.0 and line["value_loss"] == 3.0
+    assert line["entropy"] == 0.5 and line["gradient_norm"] == 4.0
+    assert line["reward"] == 9.0 and not line["diverged"]
+
+
+def test_nothing_played_has_no_score():
+    env = checkpoint.make_env(config.Pathfinding())
+    assert math.isnan(train.score(env.spec, a3c.Totals.zeros()))
+
+
+def test_the_best_run_is_that_of_the_last_tenth_of_reports():
+    scores = np.array([[99.0] * 18 + [50, 50], [50.0] * 18 + [60, 60], [90.0] * 19 + [np.nan]])
+    runs = train.start_runs(tiny.settings(), checkpoint.make_env(config.Pathfinding()))
+    result = train.Result(tiny.settings(), runs, np.arange(20), scores, 0.0, True)
+    assert result.best == 1
+
+
+def test_sizes_that_cannot_fit_are_refused_before_anything_is_made(tmp_path):
+    huge = tiny.settings(agent=config.WMG(memo_size=65_536, heads=65_536, head_size=1024))
+    with pytest.raises(BadInput, match=r"1 run\(s\) .* need about [\d,]+ GiB"):
+        train.train(huge, tmp_path / "run")
+    memories = tiny.settings(agent=config.WMG(memo_size=65_536, slots=65_536))
+    with pytest.raises(BadInput, match="GiB"):
+        train.train(memories, tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resuming_and_branching_need_a_folder(tmp_path):
+    with pytest.raises(BadInput, match="need a run folder"):
+        train.train(tiny.settings(), resume=True)
+    with pytest.raises(BadInput, match="need a run folder"):
+        train.train(tiny.settings(), branch_from=tmp_path)

@@ -1,0 +1,123 @@
+"""Runs so small that a test can afford to train them, and ways to look at what they left.
+
+Importing this keeps compiled programs in a folder of the test session, which the commands
+that a test starts use too: the same program is compiled once.
+"""
+
+import atexit
+import functools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from wmg import cli, train
+from wmg.config import WMG, Config
+
+CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
+atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+AGENT = WMG(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
+FLAGS = [
+    *("--agent.slots=3", "--agent.memo-size=8", "--agent.layers=2", "--agent.heads=2"),
+    *("--agent.head-size=4", "--agent.hidden=4", "--agent.actor-critic=8"),
+    *("--steps=480", "--report-every=48"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keys_may_be_split_up():
+    """The check of key reuse takes `keys[0]` and then `keys[1]` for reuse of `keys`."""
+    strict = jax.config.jax_debug_key_reuse
+    jax.config.update("jax_debug_key_reuse", False)
+    yield
+    jax.config.update("jax_debug_key_reuse", strict)
+
+
+def settings(**changes) -> Config:
+    """What `wmg train pathfinding/wmg` with FLAGS trains."""
+    return Config(**{"agent": AGENT, "steps": 480, "report_every": 48, **changes})
+
+
+@functools.cache
+def trained() -> pathlib.Path:
+    """A run folder with two finished runs, made once. Copy it before changing anything."""
+    folder = pathlib.Path(CACHE, "trained")
+    assert train.train(settings(runs=2), folder).finished
+    return folder
+
+
+def stop_after(some: Config, folder: pathlib.Path, reports: int, **options) -> None:
+    """Train for some reports, save, stop."""
+    left = iter(range(reports - 1))
+
+    def show(progress):
+        if next(left, None) is None:
+            signal.raise_signal(signal.SIGTERM)
+
+    assert not train.train(some, folder, show=show, **options).finished
+
+
+def command(capsys, *args) -> tuple[int, str, str]:
+    """Exit code, output and complaints of `wmg ARGS`, in this process."""
+    capsys.readouterr()
+    code = cli.main([str(arg) for arg in args])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def start(*args, **options) -> subprocess.Popen:
+    """`wmg ARGS` as a process of its own."""
+    environment = {**os.environ, "XDG_CACHE_HOME": CACHE}
+    return subprocess.Popen(
+        [sys.executable, "-m", "wmg", *(str(arg) for arg in args)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def arrays(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """All that `state.safetensors` holds."""
+    return safetensors.numpy.load_file(folder / "state.safetensors")
+
+
+def lines(folder: pathlib.Path) -> list[list[dict]]:
+    """The records of each run, without those that depend on the clock."""
+    logs = sorted((folder / "logs").glob("*.jsonl"))
+    records = [[json.loads(line) for line in log.read_text().splitlines()] for log in logs]
+    timed = ("seconds", "rate")
+    return [[{k: v for k, v in one.items() if k not in timed} for one in log] for log in records]
+
+
+def differing(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:
+    """The names of arrays that are not the same, bit for bit."""
+    names = sorted(one.keys() | other.keys())
+    return [
+        name
+        for name in names
+        if name not in one
+        or name not in other
+        or one[name].dtype != other[name].dtype
+        or one[name].shape != other[name].shape
+        or one[name].tobytes() != other[name].tobytes()
+    ]
