@@ -56,7 +56,9 @@ def test_the_whole_of_all_runs_comes_back_bit_for_bit(tmp_path):
     some = tiny.settings(runs=2)
     env = checkpoint.make_env(some.env)
     like = jax.eval_shape(lambda: train.start_runs(some, env))
-    runs, header = runfolder.load_state(tiny.trained(), like)
+    state = runfolder.load_state(tiny.trained(), like)
+    assert state is not None
+    runs, header = state
     assert header["reports"] == 10 and len(header["logs"]) == 2
     about = {name: header[name] for name in ("reports", "seconds", "logs")}
     checkpoint.save(tmp_path / "state.safetensors", runs, "resume", about)

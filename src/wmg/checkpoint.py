@@ -67,7 +67,7 @@ def load(path: pathlib.Path, like: Tree, form: str) -> tuple[Tree, dict[str, Any
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
-    if header.pop("checksum", None) not in (_checksum(arrays, header), _checksum(arrays)):
+    if header.pop("checksum", None) != _checksum(arrays, header):
         raise BadInput(f"{path} is damaged: its checksum does not match its contents")
     names = [name for name, _ in _named_leaves(like)]
     if odd := sorted(set(names) ^ set(arrays)):
@@ -173,9 +173,8 @@ def _stored_shape(leaf: Any) -> tuple[int, ...]:
     return jax.eval_shape(jax.random.key_data, leaf).shape
 
 
-def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any] | None = None) -> int:
-    # Files of before the first release have a sum of their arrays alone.
-    value = 0 if header is None else zlib.crc32(json.dumps(header).encode())
+def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> int:
+    value = zlib.crc32(json.dumps(header).encode())
     for name in sorted(arrays):
         value = zlib.crc32(
             np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), value)

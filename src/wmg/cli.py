@@ -314,8 +314,9 @@ def prepare_jax(runs: int = 1) -> None:
     have no more threads than runs: a single run is a tenth slower with a second thread."""
     import jax
 
-    cores = len(os.sched_getaffinity(0))
-    os.environ.setdefault("PJRT_NPROC", str(min(runs, cores)))
+    from wmg import runfolder
+
+    os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
 
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

@@ -17,6 +17,7 @@ import os
 import pathlib
 import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,12 +37,19 @@ def hardware() -> dict[str, Any]:
     return {
         "device": device.device_kind if device.platform != "cpu" else _cpu_name(),
         "devices": jax.device_count() if device.platform != "cpu" else None,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "wmg": __version__,
         "date": datetime.date.today().isoformat(),
     }
+
+
+def cores() -> int:
+    """How many CPU cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _cpu_name() -> str:

@@ -123,23 +123,24 @@ def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
 
     On an accelerator all runs are one program, split over the devices. On a CPU, where
     batched small products are slow, each run is the single-run program on one core; its
-    result is then the same, bit for bit, in any company.
+    result is then the same, bit for bit, in any company. The environment is an argument of
+    the program: whatever arrays it holds are not compiled into it.
     """
     backend = backend or jax.default_backend()
     if backend == "cpu":
         one = jax.jit(
-            lambda hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
+            lambda env, hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
             compiler_options=cpu_options(),
         )
-        return functools.partial(_map_over_cores, one)
+        return functools.partial(_map_over_cores, one, env)
     # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
     unroll = min(t_max, env.spec.max_steps, 12)
 
-    def batch(hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
+    def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
         one = lambda h, r: a3c.train_until(env, h, r, until, t_max, unroll)  # noqa: E731
         return jax.vmap(one)(hyper, runs)
 
-    return functools.partial(_split_over_devices, batch, {})
+    return functools.partial(_split_over_devices, batch, {}, env)
 
 
 def cpu_options() -> dict[str, bool | str]:
@@ -150,17 +151,18 @@ def cpu_options() -> dict[str, bool | str]:
     return options
 
 
-def _map_over_cores(one: Callable, hyper: Hyper, runs: Run, until: int) -> tuple[Run, Totals]:
+def _map_over_cores(
+    one: Callable, env: Env, hyper: Hyper, runs: Run, until: int
+) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
-    cores = len(os.sched_getaffinity(0))
 
     def train(index: int) -> tuple[Run, Totals]:
         mine = _take_compiled((hyper, runs), index)
-        return jax.block_until_ready(one(*mine, jnp.int32(until)))
+        return jax.block_until_ready(one(env, *mine, jnp.int32(until)))
 
     if count == 1:
         return _stack_compiled([train(0)])
-    with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+    with concurrent.futures.ThreadPoolExecutor(runfolder.cores()) as pool:
         return _stack_compiled(list(pool.map(train, range(count))))
 
 
@@ -170,7 +172,7 @@ _stack_compiled = jax.jit(lambda trees: stack(trees))
 
 
 def _split_over_devices(
-    batch: Callable, compiled: dict, hyper: Hyper, runs: Run, until: int
+    batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: int
 ) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
     devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
@@ -180,14 +182,14 @@ def _split_over_devices(
         sharded = jax.shard_map(
             batch,
             mesh=mesh,
-            in_specs=(split, split, whole),
+            in_specs=(whole, split, split, whole),
             out_specs=split,
             check_vma=False,
         )
-        compiled[count] = jax.jit(sharded, donate_argnums=1)
+        compiled[count] = jax.jit(sharded, donate_argnums=2)
     # Placed beforehand, so that the first call compiles for what later calls are given.
     hyper, runs = jax.device_put((hyper, runs), jax.sharding.NamedSharding(mesh, split))
-    return compiled[count](hyper, runs, jnp.int32(until))
+    return compiled[count](env, hyper, runs, jnp.int32(until))
 
 
 def score(spec: EnvSpec, totals: Totals) -> float:
