@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -127,3 +129,18 @@ def test_each_run_has_its_own_numbers_where_they_vary():
 def test_settings_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().steps = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("setting", ["memory", "start", "age"])
+def test_a_misspelt_choice_is_refused_in_python_too(setting):
+    # In a process of its own, without the type checks that these tests run under.
+    code = f"from wmg.config import WMG; WMG({setting}='memo')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"wmg.config.BadInput: {setting} must be one of '")
+    assert last.endswith("got 'memo'")
+
+
+def test_a_truth_value_is_not_a_size():
+    with pytest.raises(BadInput, match=r"pattern must be a whole number .* got True"):
+        config.Pathfinding(pattern=True)

@@ -27,8 +27,15 @@ def _require(condition: bool, setting: str, value: object, wanted: str) -> None:
 def _require_counts(settings: object, largest: int = 65_536, **least: int) -> None:
     for name, smallest in least.items():
         value = getattr(settings, name)
-        fits = isinstance(value, int) and smallest <= value <= largest
+        fits = type(value) is int and smallest <= value <= largest
         _require(fits, name, value, f"a whole number from {smallest} to {largest:,}")
+
+
+def _require_choices(settings: object) -> None:
+    for name, kind in typing.get_type_hints(type(settings)).items():
+        if typing.get_origin(kind) is Literal:
+            options, value = typing.get_args(kind), getattr(settings, name)
+            _require(value in options, name, value, f"one of {', '.join(map(repr, options))}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +79,7 @@ class WMG:
     """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
 
     def __post_init__(self):
+        _require_choices(self)
         _require_counts(self, largest=256, layers=1)
         _require_counts(self, slots=0, memo_size=0, heads=1, head_size=1)
         _require_counts(self, hidden=1, actor_critic=1)
