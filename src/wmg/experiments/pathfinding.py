@@ -3,7 +3,7 @@
 Purpose: WMG's shortcut recurrence against a GRU's gated recurrence, with perfect-memory and
     hand-coded baselines.
 Expected: 99.6% of reward for WMG and nr-WMG, 94.7% for GRU after 20M steps (Table 12).
-Cost: 100 WMG runs of 450,000 steps took 197 s on one H200 (docs/results/pathfinding.md).
+Cost: 100 WMG runs of a million steps take about 8 minutes on one H200.
 Command: `wmg reproduce pathfinding`.
 """
 
