@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from wmg import agents, config
-from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output, Step
 
 
 class Moment(eqx.Module):
@@ -146,6 +146,42 @@ class AsksWhichThing(Probe):
 
     def pay(self, state, action):
         return chosen(state, action)
+
+
+class Errand(Env[Moment]):
+    """Shows how hard it is, from 0 to 1. Action 1 solves it at once; without, it fails at the end.
+
+    Solved episodes are short: whoever counts those that end first sees too many of them.
+    """
+
+    length: int = eqx.field(static=True, default=9)
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(ObservationSpec(core=1), 2, self.length, metric="success")
+
+    def reset(self, key):
+        state = Moment(jax.random.uniform(key), jnp.zeros((), jnp.int32))
+        return state, core(state.cue)
+
+    def step(self, state, action, key):
+        del key
+        after, solved = Moment(state.cue, state.time + 1), action == 1
+        over = ~solved & (after.time == self.length)
+        return Step(after, core(after.cue), solved.astype(jnp.float32), solved, over, solved)
+
+
+class Skilled(Agent[None]):
+    """Solves the errands that are easier than it is skilled, and no other."""
+
+    skill: Float[Array, ""]
+
+    def initial_memory(self):
+        return None
+
+    def __call__(self, observation, memory):
+        sure = 1e6 * (self.skill - observation.core[0])
+        return Output(jnp.stack([-sure, sure]), jnp.zeros(()), None)
 
 
 TINY = {"memo_size": 6, "layers": 2, "heads": 2, "head_size": 4, "hidden": 6, "slots": 3}

@@ -15,6 +15,8 @@ from tiny import keys_may_be_split_up  # noqa: F401
 from wmg import cli, config, experiments, runfolder, train
 
 TRAIN = ["train", "pathfinding/wmg"]
+BABYAI = ["train", "babyai/level1/wmg-factored"]
+CNN = ["train", "babyai/level1/cnn-gru"]
 BAD = {
     # what there is not
     "command": (["frob"], "there is no command 'frob'; there are train, eval,"),
@@ -22,7 +24,7 @@ BAD = {
         ["train", "pathfinding/wgm"],
         "there is no preset 'pathfinding/wgm'; did you mean 'pathfinding/wmg'?",
     ),
-    "unlike any preset": (["train", "x"], "there is no preset 'x'; there are pathfinding/wmg,"),
+    "unlike any preset": (["train", "x"], "there is no preset 'x'; wmg list shows them"),
     "no preset": (["train"], "name a preset (wmg list shows them), or a folder"),
     "target": (
         ["reproduce", "depth-baseline"],
@@ -52,6 +54,14 @@ BAD = {
     "setting of another agent": (
         ["train", "pathfinding/gru", "--agent.slots=3"],
         "there is no option --agent.slots;",
+    ),
+    "setting of another environment": (
+        [*BABYAI, "--env.nodes=3"],
+        "there is no option --env.nodes;",
+    ),
+    "setting of no environment": (
+        ["eval", "random", "--env.level=GoToObj", "--env.nodes=3"],
+        "there is no option --env.level;",
     ),
     "unlike any option": (["list", "--zzz"], "there is no option --zzz; --help lists them all"),
     "word too many": ([*TRAIN, "again"], "'again' belongs to no option; --help lists them all"),
@@ -125,6 +135,53 @@ BAD = {
     "two ways to begin": (
         ["train", "pathfinding/wmg", "--resume=a", "--from=b"],
         "--resume goes on in its own folder: it takes neither --out nor --from",
+    ),
+    # environments and agents
+    "level": (
+        [*BABYAI, "--env.level=GoToSeq"],
+        "--env.level must be one of 'GoToObj', 'GoToRedBallGreyBoxes', 'GoToRedBallGrey', "
+        "'GoToRedBall', 'GoToLocal', 'PickupLoc', got 'GoToSeq'",
+    ),
+    "level to play": (
+        ["eval", "random", "--env.level=GoToSeq"],
+        "--env.level must be one of 'GoToObj',",
+    ),
+    "format": (
+        [*BABYAI, "--env.observation=pixels"],
+        "--env.observation must be one of 'factored', 'flat', 'image', 'flattened', got 'pixels'",
+    ),
+    "reward": (
+        [*BABYAI, "--env.reward=dense"],
+        "--env.reward must be one of 'binary', 'minigrid', got 'dense'",
+    ),
+    "WMG on an image": (
+        [*BABYAI, "--env.observation=image"],
+        "the WMG agent takes no image, but the observation has one",
+    ),
+    "GRU on Factors": (
+        ["train", "babyai/level1/gru-flat", "--env.observation=factored"],
+        "the GRU agent takes no Factors, but the observation has objects",
+    ),
+    "GRU on an image": (
+        ["train", "babyai/level1/gru-flat", "--env.observation=image"],
+        "the GRU agent takes no image, but the observation has one",
+    ),
+    "CNN+GRU without an image": (
+        [*CNN, "--env.observation=flat"],
+        "the CNN+GRU agent needs an image, but the observation has none",
+    ),
+    "two channels": ([*CNN, "--agent.channels", "8", "8"], "--agent.channels needs 3 values"),
+    "channels": (
+        [*CNN, "--agent.channels", "8", "8", "many"],
+        "--agent.channels must be numbers, got '8', '8', 'many'",
+    ),
+    "no channels": (
+        [*CNN, "--agent.channels", "8", "8", "0"],
+        "channels must be three whole numbers from 1 to 4,096, got (8, 8, 0)",
+    ),
+    "depth-N on BabyAI": (
+        ["eval", "depth-2", "--env.level=GoToLocal"],
+        "the Depth-n agent only plays Pathfinding",
     ),
     # files
     "convert nothing": (["convert"], "name what to convert and the file to write"),

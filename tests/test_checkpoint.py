@@ -44,6 +44,24 @@ def test_a_model_comes_back_bit_for_bit(tmp_path, agent):
     assert settings == some and eqx.tree_equal(after, before)
 
 
+def test_a_model_of_16_bits_is_half_as_large_and_nearly_the_same(file, tmp_path):
+    some, half = tiny.settings(), tmp_path / "half.safetensors"
+    before = model(some)
+    checkpoint.save_model(half, checkpoint.to_half(before), some)
+    after, _ = checkpoint.load_model(half)
+    for short, long in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True):
+        assert short.dtype == np.float32
+        np.testing.assert_allclose(short, long, rtol=1e-3, atol=1e-7)
+    stored = safetensors.numpy.load_file(half)
+    assert {array.dtype for array in stored.values()} == {np.dtype(np.float16)}
+
+
+def test_a_weight_too_large_for_16_bits_is_refused():
+    large = jax.tree.map(lambda x: x + 1e5, model(tiny.settings()))
+    with pytest.raises(BadInput, match="too large"):
+        checkpoint.to_half(large)
+
+
 def test_a_released_model_has_the_runs_weights_and_nothing_else(tmp_path):
     best = safetensors.numpy.load_file(tiny.trained() / runfolder.BEST)
     header = checkpoint.read_header(tiny.trained() / runfolder.BEST, "release")

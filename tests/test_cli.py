@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import subprocess
@@ -64,6 +65,10 @@ def test_the_list_has_the_papers_parameter_counts(capsys):
     assert counts["pathfinding/wmg"] == 132_507
     assert counts["pathfinding/nr-wmg"] == 204_963
     assert counts["pathfinding/gru"] == 1_139_459
+    assert counts["babyai/level3/cnn-gru"] == 709_260
+    rows = listing["presets"]
+    assert rows["babyai/level4/wmg-factored"]["goal"] == 0.99
+    assert rows["pathfinding/wmg"]["goal"] is None
     assert list(listing["targets"]) == list(experiments.TARGETS)
 
 
@@ -71,6 +76,16 @@ def test_the_list_for_people_has_presets_targets_and_models(capsys):
     out = tiny.command(capsys, "list")[1]
     for name in [*experiments.PRESETS, *experiments.TARGETS, "random", "depth-N", "132,507"]:
         assert name in out
+
+
+def test_the_list_for_people_is_aligned_and_says_what_a_run_stops_at(capsys):
+    lines = tiny.command(capsys, "list")[1].splitlines()
+    rows = [line for line in lines if line.split()[0] in experiments.PRESETS and " steps" in line]
+    assert len(rows) == len(experiments.PRESETS) and max(map(len, rows)) <= 100
+    assert len({line.index(" parameters ") for line in rows}) == 1
+    assert rows[0].endswith(" 20,000,000 steps")
+    (solved,) = [line for line in rows if " babyai/level1/wmg-factored " in line]
+    assert solved.endswith(" 635,592 parameters      8,000 steps at most, to 99%")
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +206,12 @@ def test_evaluation_takes_settings_of_the_environment(capsys):
     assert result["mean_length"] == 24 and 90 < result["score"] < 97.6
 
 
+@pytest.mark.parametrize(("level", "score"), [("GoToObj", 23.0), ("PickupLoc", 14.8)])
+def test_the_random_agent_plays_the_environment_that_options_name(capsys, level, score):
+    result = evaluate(capsys, "random", "--episodes=1000", "--env.level", level)
+    assert abs(result["score"] - score) < 4 * result["standard_error"]
+
+
 def test_evaluation_is_repeatable_and_greedy_play_is_another(trained, capsys):
     args = [trained[0], "--run=0", "--episodes=200"]
     sampled, greedy = evaluate(capsys, *args), evaluate(capsys, *args, "--greedy")
@@ -201,6 +222,18 @@ def test_evaluation_is_repeatable_and_greedy_play_is_another(trained, capsys):
 def test_slots_can_be_added_for_evaluation(trained, capsys):
     args = [trained[0], "--episodes=50", "--slots=11", "--older=without age", "--oldest-age=2"]
     assert evaluate(capsys, *args)["episodes"] == 50
+
+
+def test_a_model_is_converted_to_one_of_half_the_size(trained, tmp_path, capsys):
+    sizes = []
+    for name, flags in (("whole", []), ("half", ["--half"])):
+        file = tmp_path / f"{name}.safetensors"
+        assert tiny.command(capsys, "convert", trained[0], file, "--run=1", *flags)[0] == 0
+        weights = safetensors.numpy.load_file(file)
+        sizes.append(sum(array.nbytes for array in weights.values()))
+    assert sizes[1] * 2 == sizes[0]
+    code, _, err = tiny.command(capsys, "convert", trained[0], tmp_path / "x.pth", "--half")
+    assert code == 2 and "--half" in err and not (tmp_path / "x.pth").exists()
 
 
 def test_a_run_is_converted_to_a_model_of_its_own(trained, tmp_path, capsys):
@@ -232,3 +265,77 @@ def test_a_preset_is_changed_by_options(tmp_path, capsys):
     settings = runfolder.read_config(tmp_path / "run")
     assert settings.agent == config.GRU(embedding=2, size=2, actor_critic=2)
     assert settings.hyper.entropy == 0.5 and settings.hyper.grad_clip == 4.0
+
+
+AIM = [*tiny.FLAGS[:-2], "--env.nodes=2", "--steps=96", "--report-every=24", "--goal.episodes=20"]
+
+
+def test_options_of_a_goal_give_a_preset_one_and_the_steps_it_took_are_said(tmp_path, capsys):
+    # With two nodes there is one question, which chance answers every second time.
+    args = ["train", "pathfinding/wmg", *AIM, "--goal.success=0.1", "--out", tmp_path / "run"]
+    code, out, err = tiny.command(capsys, *args)
+    assert code == 0 and "1 solved" in err
+    assert runfolder.read_config(tmp_path / "run").goal == config.Goal(0.1, 20)
+    (line,) = tiny.lines(tmp_path / "run")[0]
+    rate = line["test_solved"] / 20
+    said = f"solved 10% of 20 episodes after {24 * 0.1 / rate:,.0f} steps, tested every 24"
+    assert said in out.splitlines()
+    code, out, _ = tiny.command(capsys, "train", "--resume", tmp_path / "run", "--json")
+    summary = json.loads(out, parse_constant=pytest.fail)
+    steps = round(24 * 0.1 / rate, 1)
+    assert code == 0 and summary["goal"] == {
+        "success": 0.1, "episodes": 20, "test_every": 24, "solved": 1, "median_steps": steps,
+        "steps": [steps],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (1, "did not solve 100% of 20 episodes in 96 steps, tested every 24"),
+        (2, "0 of 2 runs solved 100% of 20 episodes: median not reached, tested every 24"),
+    ],
+)
+def test_a_goal_that_was_not_met_is_said_too(tmp_path, capsys, runs, said):
+    args = ["train", "pathfinding/wmg", *AIM, "--goal.success=1", f"--runs={runs}"]
+    code, out, _ = tiny.command(capsys, *args, "--out", tmp_path / "run")
+    assert code == 0 and said in out.splitlines()
+
+
+def test_of_several_runs_the_median_is_said():
+    found = {
+        "success": 0.99, "episodes": 10_000, "test_every": 25, "solved": 3,
+        "median_steps": 1987.4, "steps": [],
+    }  # fmt: skip
+    assert cli.describe_goal(found, config.Config(runs=4)) == (
+        "3 of 4 runs solved 99% of 10,000 episodes: median 1,987 steps, tested every 25"
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "args", "goal"),
+    [
+        ("babyai/level1/wmg-factored", [], config.Goal()),
+        ("babyai/level1/wmg-factored", ["--no-goal"], None),
+        ("babyai/level1/wmg-factored", ["--goal.episodes", "50"], config.Goal(0.99, 50)),
+        ("babyai/level1/wmg-factored", ["--goal.episodes", "50", "--no-goal"], None),
+        ("pathfinding/wmg", [], None),
+        ("pathfinding/wmg", ["--goal"], config.Goal()),
+        ("pathfinding/wmg", ["--goal.success=0.9"], config.Goal(0.9)),
+    ],
+)
+def test_a_goal_is_switched_on_and_off(preset, args, goal):
+    _, settings = cli.read_training(preset, args)
+    expected = dataclasses.replace(experiments.PRESETS[preset], goal=goal)
+    assert settings == expected
+
+
+def test_a_goal_that_is_none_is_refused(capsys):
+    code, _, err = tiny.command(capsys, "train", "pathfinding/wmg", "--goal.success=1.5")
+    assert code == 2 and err.count("\n") == 1 and "success must be a number above 0" in err
+
+
+def test_going_on_without_the_goal_of_a_folder_is_refused(tmp_path, capsys):
+    runfolder.create(tmp_path / "run", tiny.settings(goal=config.Goal()), None)
+    code, _, err = tiny.command(capsys, "train", "--resume", tmp_path / "run", "--no-goal")
+    assert code == 2 and "was made with goal.success = 0.99, not None" in err

@@ -28,6 +28,8 @@ EVERYTHING = Config(
         Config(),
         EVERYTHING,
         Config(agent=config.GRU(size=7)),
+        Config(env=config.BabyAI("PickupLoc", "image"), agent=config.CNNGRU((2, 3, 4))),
+        Config(env=config.BabyAI(reward="minigrid"), goal=config.Goal(0.5, 20)),
         Config(agent=config.Depth(depth=3)),
         Config(agent=config.Random()),
     ],
@@ -66,6 +68,11 @@ REFUSED = {
     '{"agent": 3}': ("run.json.agent", "3"),
     '{"agent": {}}': ("run.json.agent", "None"),
     '{"env": {"name": "tetris"}}': ("run.json.env", "tetris"),
+    '{"env": {"name": "babyai", "level": "GoToSeq"}}': ("run.json.env.level", "'GoToSeq'"),
+    '{"env": {"name": "babyai", "observation": 3}}': ("run.json.env.observation", "3"),
+    '{"env": {"name": "babyai", "nodes": 7}}': ("run.json.env", "nodes"),
+    '{"agent": {"name": "cnn-gru", "channels": [1, 2]}}': ("run.json.agent.channels", "[1, 2]"),
+    '{"agent": {"name": "cnn-gru", "channels": [1, 2, 0]}}': ("channels", "0"),
     '{"t_max": "16"}': ("run.json.t_max", "'16'"),
     '{"t_max": 1.5}': ("run.json.t_max", "1.5"),
     '{"t_max": true}': ("run.json.t_max", "True"),
@@ -83,7 +90,7 @@ REFUSED = {
     '{"steps": 0}': ("steps", "0"),
     '{"steps": 3000000000}': ("steps", "3000000000"),
     '{"seed": -1}': ("seed", "-1"),
-    '{"env": {"nodes": 1}}': ("nodes", "1"),
+    '{"env": {"name": "pathfinding", "nodes": 1}}': ("nodes", "1"),
     '{"agent": {"name": "wmg", "slots": 0}}': ("slots", "0"),
     '{"agent": {"name": "wmg", "memo_size": 0}}': ("memo_size", "0"),
     '{"agent": {"name": "gru", "size": -4}}': ("size", "-4"),
@@ -96,6 +103,12 @@ REFUSED = {
     '{"vary": ["t_max=3"]}': ("vary", "'t_max=3'"),
     '{"vary": ["learning_rate=-1"]}': ("learning_rate", "-1.0"),
     '{"vary": ["entropy=nan"]}': ("entropy", "nan"),
+    '{"goal": {"success": 0}}': ("success", "0.0"),
+    '{"goal": {"success": 1.01}}': ("success", "1.01"),
+    '{"goal": {"success": NaN}}': ("success", "nan"),
+    '{"goal": {"episodes": 0}}': ("episodes", "0"),
+    '{"goal": {"rate": 0.9}}': ("run.json.goal", "rate"),
+    '{"goal": 0.99}': ("run.json.goal", "0.99"),
 }
 
 
@@ -131,10 +144,16 @@ def test_settings_cannot_be_changed_in_place():
         Config().steps = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("setting", ["memory", "start", "age"])
-def test_a_misspelt_choice_is_refused_in_python_too(setting):
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        *(("WMG", setting) for setting in ("memory", "start", "age")),
+        *(("BabyAI", setting) for setting in ("level", "observation", "reward")),
+    ],
+)
+def test_a_misspelt_choice_is_refused_in_python_too(kind, setting):
     # In a process of its own, without the type checks that these tests run under.
-    code = f"from wmg.config import WMG; WMG({setting}='memo')"
+    code = f"from wmg.config import {kind}; {kind}({setting}='memo')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"wmg.config.BadInput: {setting} must be one of '")
@@ -144,3 +163,17 @@ def test_a_misspelt_choice_is_refused_in_python_too(setting):
 def test_a_truth_value_is_not_a_size():
     with pytest.raises(BadInput, match=r"pattern must be a whole number .* got True"):
         config.Pathfinding(pattern=True)
+
+
+def test_all_episodes_may_be_asked_for():
+    assert config.loads('{"goal": {"success": 1}}').goal == config.Goal(1.0)
+    assert config.loads('{"goal": null}').goal is None
+
+
+def test_a_truth_value_is_not_a_share():
+    # In a process of its own, without the type checks that these tests run under.
+    code = "from wmg.config import Goal; Goal(1); Goal(True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "wmg.config.BadInput: success must be a number above 0 and at most 1, got True"
+    )

@@ -6,15 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import plain
 import pytest
-from probes import tiny_gru, tiny_wmg
+from probes import build, tiny_gru, tiny_wmg
 
-from wmg import deferred
+from wmg import config, deferred
 from wmg.agents.layers import Linear
 from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Output
 
 TIME = 4
 CORE = EnvSpec(ObservationSpec(3), 2, TIME, "reward")
 FACTORED = EnvSpec(ObservationSpec(3, (("things", 2, 2),)), 2, TIME, "reward")
+IMAGE = EnvSpec(ObservationSpec(3, image=(7, 7, 2)), 2, TIME, "reward")
 
 
 def layer(inputs, outputs, seed):
@@ -82,6 +83,9 @@ def model_of(kind):
     if kind == "gru":
         agent = plain.shaken(tiny_gru(CORE))
         return agent, agent.initial_memory()
+    if kind == "cnn-gru":
+        agent = plain.shaken(build(config.CNNGRU((3, 4, 5), 4, 6, 8), IMAGE), by=0.2)
+        return agent, agent.initial_memory()
     stub = kind(layer(3, 3, 1), layer(3, 3, 2), jnp.ones(3), jnp.arange(3))
     return plain.shaken(stub), jnp.zeros(3)
 
@@ -95,7 +99,8 @@ def observations(kind):
 
     def one():
         factors = {"things": Factors(numbers(2, 2), jnp.asarray(draw.random(2) < 0.5))}
-        return Observation(numbers(3), factors if kind == "wmg" else {})
+        image = numbers(7, 7, 2) if kind == "cnn-gru" else None
+        return Observation(numbers(3), factors if kind == "wmg" else {}, image)
 
     return jax.tree.map(lambda *steps: jnp.stack(steps), *[one() for _ in range(TIME)])
 
@@ -131,7 +136,7 @@ def both_ways(kind):
     return model, *run(model)
 
 
-@pytest.mark.parametrize("kind", ["wmg", "gru", *STUBS])
+@pytest.mark.parametrize("kind", ["wmg", "gru", "cnn-gru", *STUBS])
 def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
     model, late, at_once = both_ways(kind)
     want = jax.tree.structure(eqx.filter(model, eqx.is_inexact_array))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array, Int
-from probes import PaysActionOne
+from probes import Errand, PaysActionOne, Skilled
 
 from wmg import checkpoint, config, evaluate
 from wmg.evaluate import Episodes
@@ -38,11 +38,14 @@ class Leaning(Agent[None]):
 class Patient(Agent[Int[Array, ""]]):
     """Takes action 1 in the third step alone."""
 
+    scale: float = 1.0
+    """How sure it is."""
+
     def initial_memory(self):
         return jnp.zeros((), jnp.int32)
 
     def __call__(self, observation, memory):
-        logits = jnp.array([0.0, 1.0]) * jnp.where(memory == 2, 1.0, -1.0)
+        logits = jnp.array([0.0, self.scale]) * jnp.where(memory == 2, 1.0, -1.0)
         return Output(logits, jnp.zeros(()), memory + 1)
 
 
@@ -167,3 +170,61 @@ def test_a_summary_is_mean_and_standard_error_over_episodes():
             "mean_length": 12.0,
         }
     )
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def stretch(key, spare, episodes, lanes, env=None, agent=None):
+    env, agent = env or Errand(), agent or Skilled(jnp.float32(0.6))
+    return evaluate.play_stretch(env, agent, key, spare, episodes, lanes)
+
+
+def fates(key, episodes):
+    """What becomes of each errand of a stretch, if it is solved when easier than 0.6."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.split(key)[0], jnp.arange(episodes))
+    return np.where(jax.vmap(jax.random.uniform)(keys) < 0.6, evaluate.SOLVED, evaluate.FAILED)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 7, 40])
+def test_a_stretch_has_the_outcome_of_every_episode_in_any_number_of_lanes(lanes):
+    played = np.asarray(stretch(jax.random.key(3), 40, 40, lanes))
+    expected = fates(jax.random.key(3), 40)
+    np.testing.assert_array_equal(played, expected)
+    assert 0 < (expected == evaluate.FAILED).sum() < 40
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 7])
+@pytest.mark.parametrize("spare", [0, 4])
+def test_a_stretch_begins_no_episode_after_one_failure_too_many(lanes, spare):
+    played = np.asarray(stretch(jax.random.key(3), spare, 40, lanes))
+    expected = fates(jax.random.key(3), 40)
+    begun = int((played != evaluate.UNPLAYED).sum())
+    np.testing.assert_array_equal(played[:begun], expected[:begun])  # the first ones, all ended
+    assert (played[begun:] == evaluate.UNPLAYED).all()
+    # Lanes that are in an episode when the last failure ends are played to their end.
+    last = int(np.flatnonzero(np.cumsum(expected == evaluate.FAILED) > spare)[0]) + 1
+    assert last <= begun <= last + 9 * (lanes - 1) and begun < 40
+    if lanes == 1:
+        assert begun == last
+
+
+def test_a_stretch_that_may_fail_nothing_begins_one_episode_per_lane():
+    played = np.asarray(stretch(jax.random.key(3), -1, 40, 3))
+    assert (played != evaluate.UNPLAYED).sum() == 3
+
+
+def test_actions_of_a_stretch_are_sampled_anew_in_every_step_and_lane():
+    agent = Leaning(jnp.array([0.0, 0.5]))
+    played = np.asarray(stretch(jax.random.key(1), 4000, 4000, 8, Errand(length=1), agent))
+    won = (played == evaluate.SOLVED).reshape(500, 8)  # step by lane: all end in every step
+    chance = np.exp(0.5) / (1 + np.exp(0.5))
+    assert won.mean() == pytest.approx(chance, abs=4 * (chance * (1 - chance) / 4000) ** 0.5)
+    assert len({row.tobytes() for row in won}) > 150  # of 256
+    correlation = np.corrcoef(won.T)[np.triu_indices(8, 1)]
+    assert abs(correlation).max() < 0.2
+
+
+def test_memory_is_not_carried_from_one_episode_of_a_lane_to_the_next():
+    env = PaysActionOne(length=3, actions=2)
+    # Patient takes action 1 in the third step alone, so every episode's last step is paid.
+    played = np.asarray(stretch(jax.random.key(1), 40, 40, 3, env, Patient(50.0)))
+    assert (played == evaluate.SOLVED).all()

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -30,3 +32,17 @@ def test_an_agent_learns_an_environment_that_the_package_does_not_know(tmp_path)
     found = re.fullmatch(r"1,000 new episodes: ([\d.]+)% right \(guessing: 50%\)", last)
     assert found, last
     assert float(found[1]) > 85
+
+
+def test_random_play_through_gymnasium_solves_what_it_solves_in_minigrid(tmp_path):
+    pytest.importorskip("gymnasium")
+    *_, shapes, last = output_of("gymnasium_env.py", tmp_path).splitlines()
+    assert ast.literal_eval(shapes)["objects"] == (1, 29)
+    found = re.fullmatch(r"([\d,]+) episodes of random play: (\d+)% solved", last)
+    assert found, last
+    assert abs(int(found[2]) - 23) <= 6  # 23% in minigrid; about 570 episodes
+
+
+def test_random_play_scores_alike_in_the_real_minigrid(tmp_path):
+    shares = re.findall(r"^\w+: ([\d.]+)%", output_of("minigrid_eval.py", tmp_path), re.MULTILINE)
+    assert len(shares) == 2 and all(15 < float(share) < 40 for share in shares)

@@ -147,6 +147,28 @@ def test_a_depth_agent_is_made_anew_to_remember_a_larger_graph():
     assert env.spec.max_steps == 24 and (agent.depth, agent.nodes) == (2, 13)
 
 
+def test_the_random_agent_is_made_anew_for_the_actions_of_any_environment():
+    env, agent = models.fit(*models.find("random"), config.BabyAI("GoToLocal", "image"))
+    assert (env.level, env.observation, agent.actions) == ("GoToLocal", "image", 7)
+
+
+def test_a_depth_agent_is_refused_what_is_not_pathfinding():
+    message = "the Depth-n agent only plays Pathfinding"
+    assert refusal(models.fit, *models.find("depth-2"), config.BabyAI()) == message
+
+
+def test_an_agent_of_one_level_plays_another_with_more_things():
+    settings = tiny.settings(env=config.BabyAI("GoToObj"))
+    env = checkpoint.make_env(settings.env)
+    made = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
+    other, agent = models.fit(made, settings, config.BabyAI("PickupLoc"))
+    assert agent is made and other.level == "PickupLoc"
+    flat = config.BabyAI("PickupLoc", "flat")
+    assert refusal(models.fit, made, settings, flat).startswith("the model does not fit")
+    image = config.BabyAI("PickupLoc", "image")
+    assert refusal(models.fit, made, settings, image).startswith("the WMG agent takes no image")
+
+
 def test_a_trained_agent_stays_what_it_is_on_a_larger_graph(folder):
     found, settings = models.find(str(folder))
     env, agent = models.fit(found, settings, config.Pathfinding(nodes=13))

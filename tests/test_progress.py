@@ -9,8 +9,10 @@ from wmg import progress
 from wmg.train import Progress
 
 
-def report(steps=1000, total=20_000, rate=1234.5, scores=(50.0,), diverged=0, seconds=1.0):
-    return Progress(steps, total, rate, list(scores), diverged, seconds)
+def report(
+    steps=1000, total=20_000, rate=1234.5, scores=(50.0,), solved=None, diverged=0, seconds=1.0
+):
+    return Progress(steps, total, rate, list(scores), solved, diverged, seconds)
 
 
 @pytest.fixture
@@ -49,6 +51,13 @@ def test_diverged_runs_are_counted():
     )
 
 
+def test_runs_that_have_met_their_goal_are_counted():
+    assert progress.describe(report(scores=[10.0, 99.5], solved=1, diverged=1)) == (
+        "1,234 steps/s, score median 54.8%, best 99.5%, 1 solved, 1 diverged"
+    )
+    assert progress.describe(report(scores=[10.0], solved=0)).endswith("score 10.0%, 0 solved")
+
+
 def test_when_all_runs_have_diverged_there_is_no_score():
     assert progress.describe(report(scores=[], diverged=3)) == "1,234 steps/s, 3 diverged"
 
@@ -59,13 +68,19 @@ def test_the_time_left_follows_from_the_speed_since_the_first_report(now):
     assert lines(early, later, now=now, apart=10.0)[-1].endswith(", 0:02:50 left")
 
 
-def test_lines_come_at_most_every_five_seconds(now):
+def test_lines_come_at_most_every_five_seconds_and_at_the_end(now):
     reports = [report(steps=1000 * i) for i in range(1, 7)]
     printed = lines(*reports, now=now, apart=2.0)
-    assert [line.split()[0] for line in printed] == ["1,000", "4,000"]
+    assert [line.split()[0] for line in printed] == ["1,000", "4,000", "6,000"]
 
 
-def test_the_last_report_is_always_printed(now):
+def test_the_last_report_is_printed_also_where_runs_end_before_their_steps(now):
+    printed = lines(report(steps=1_000), report(steps=2_000, solved=1), now=now)
+    assert len(printed) == 2 and printed[1].startswith("2,000 of 20,000 steps, ")
+    assert lines(report(), now=now) and not lines(now=now)
+
+
+def test_at_the_end_nothing_is_left(now):
     printed = lines(report(steps=19_000, seconds=1.0), report(steps=20_000, seconds=2.0), now=now)
     assert printed[-1].startswith("20,000 of 20,000") and printed[-1].endswith("0:00:00 left")
 

@@ -116,3 +116,50 @@ def test_bad_values_are_named(function):
         function([math.inf, 1.0])
     with pytest.raises(ValueError, match="shape"):
         function([[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 10, 101])
+@pytest.mark.parametrize("share", [0.0, 0.025, 0.25, 0.5, 0.75, 1.0])
+def test_a_censored_quantile_of_finite_values_is_the_usual_one(size, share):
+    values = np.random.default_rng(size).exponential(size=size)
+    assert stats.censored_quantile(values, share) == pytest.approx(np.quantile(values, share))
+
+
+def test_a_censored_quantile_is_infinite_from_the_first_value_that_is_unknown():
+    values = [3.0, math.inf, 1.0, math.inf, 2.0]
+    quantiles = [
+        stats.censored_quantile(values, share) for share in (0.0, 0.25, 0.5, 0.6, 0.75, 1.0)
+    ]
+    assert quantiles == [1.0, 2.0, 3.0, math.inf, math.inf, math.inf]
+    assert stats.censored_quantile([1.0, math.inf], 0.5) == math.inf  # half of them is not enough
+    assert stats.censored_quantile([math.inf], 0.5) == math.inf
+
+
+def test_unknown_values_leave_quantiles_below_them_as_they_are():
+    values = np.arange(1.0, 12.0)
+    late = np.where(values > 8, math.inf, values)
+    for share in (0.25, 0.5, 0.7):
+        assert stats.censored_quantile(late, share) == pytest.approx(np.quantile(values, share))
+
+
+def test_the_interval_of_a_censored_median_is_that_of_the_bootstrap():
+    values = np.random.default_rng(0).exponential(size=31)
+    interval = stats.censored_median_interval(values)
+    assert interval == pytest.approx(stats.bootstrap(values, np.median))
+    late = np.where(values > np.quantile(values, 0.95), math.inf, values)
+    assert stats.censored_median_interval(late) == pytest.approx(interval)
+
+
+def test_the_interval_of_a_censored_median_has_no_end_where_half_may_be_unknown():
+    values = [*np.arange(12.0), *[math.inf] * 8]
+    low, high = stats.censored_median_interval(values)
+    assert 5 < low < 10 and high == math.inf
+    assert stats.censored_median_interval([math.inf] * 5) == (math.inf, math.inf)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan]])
+def test_censored_values_must_be_numbers(values):
+    with pytest.raises(ValueError, match="at least one"):
+        stats.censored_quantile(values, 0.5)
+    with pytest.raises(ValueError, match="at least one"):
+        stats.censored_median_interval(values)

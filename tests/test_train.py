@@ -1,11 +1,8 @@
 import dataclasses
 import json
 import math
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import jax
@@ -13,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from probes import PaysActionOne
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import a3c, checkpoint, config, runfolder, train
+from wmg import a3c, checkpoint, config, parallel, runfolder, train
 from wmg.config import BadInput
 
 SAVED_PARTS = (
@@ -127,84 +125,8 @@ def test_a_run_is_the_same_alone_or_among_others(tmp_path):
 def test_runs_with_other_numbers_or_seeds_are_other_runs(tmp_path):
     vary = ("learning_rate=1e-4,1e-3",)
     runs = train.train(tiny.settings(runs=2, vary=vary)).runs
-    first, second = (train.take(runs.agent, i) for i in range(2))
+    first, second = (parallel.take(runs.agent, i) for i in range(2))
     assert not np.array_equal(first.core_embedding.weight, second.core_embedding.weight)
-
-
-def test_no_number_seed_or_step_count_compiles_anew(caplog):
-    env = checkpoint.make_env(config.Pathfinding())
-    advance = train.over_runs(env, 16)
-    for index, seed in enumerate((0, 9)):
-        numbers = config.Hyper(
-            learning_rate=1e-4 + 0.01 * index,
-            discount=0.5 + 0.2 * index,
-            anneal_after=1.0 * index,
-        )
-        some = tiny.settings(runs=2, seed=seed, hyper=numbers)
-        runs, hyper = train.start_runs(some, env), train.stack_hypers(some)
-        with jax.log_compiles():
-            caplog.clear()
-            advance(hyper, runs, 24 + 12 * index)
-    compiled = [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()]
-    assert compiled == [] and advance.args[0]._cache_size() == 1
-
-
-def start_batch(runs):
-    env = checkpoint.make_env(config.Pathfinding(nodes=3))
-    some = tiny.settings(
-        runs=runs,
-        env=config.Pathfinding(nodes=3),
-        agent=dataclasses.replace(tiny.AGENT, layers=1),
-        vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
-    )
-    return env, train.start_runs(some, env), train.stack_hypers(some)
-
-
-def as_numbers(tree):
-    return [
-        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
-        for x in jax.tree.leaves(tree)
-    ]
-
-
-def test_the_batched_program_agrees_with_the_mapped_one():
-    env, runs, hyper = start_batch(3)
-    mapped = train.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
-    batched = train.over_runs(env, 16, backend="gpu")(hyper, runs, 96)
-    for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
-    assert (np.asarray(batched[0].steps) == 96).all()
-
-
-SHARDED = """
-import sys, jax, numpy as np
-sys.path.insert(0, {tests!r})
-import tiny, test_train
-from wmg import train
-env, runs, hyper = test_train.start_batch(4)
-assert jax.device_count() == 2
-mapped = train.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
-over_devices = train.over_runs(env, 16, backend="gpu")
-split = over_devices(hyper, runs, 96)
-assert len(split[0].steps.sharding.device_set) == 2
-for one, other in zip(test_train.as_numbers(mapped), test_train.as_numbers(split)):
-    np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
-split, _ = over_devices(hyper, split[0], 192)
-assert (np.asarray(split.steps) == 192).all()
-print("agrees")
-"""
-
-
-def test_runs_split_over_two_devices_agree_with_those_on_one():
-    flags = "--xla_force_host_platform_device_count=2"
-    script = SHARDED.format(tests=os.path.dirname(__file__))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "XLA_FLAGS": flags},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "agrees\n", done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -386,3 +308,151 @@ def test_resuming_and_branching_need_a_folder(tmp_path):
         train.train(tiny.settings(), resume=True)
     with pytest.raises(BadInput, match="need a run folder"):
         train.train(tiny.settings(), branch_from=tmp_path)
+
+
+BUTTON = PaysActionOne(actions=2)
+"""Solved by the second action: an agent that learns does so within a few dozen steps."""
+GOAL = config.Goal(0.95, 60)
+
+
+def aims(**changes):
+    """Runs with a goal: one learns quickly, one slowly, one not at all, and one diverges."""
+    agent = config.GRU(embedding=2, size=2, actor_critic=4)
+    rates = "learning_rate=0.05,0.01,1e-9,1e38"
+    base = {"env": None, "agent": agent, "steps": 300, "report_every": 12, "goal": GOAL}
+    return config.Config(**{**base, "runs": 4, "seed": 5, "vary": (rates,), **changes})
+
+
+@pytest.fixture(scope="module")
+def aimed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("aimed") / "run"
+    shown = []
+    result = train.train(aims(), folder, env=BUTTON, show=shown.append)
+    return result, shown
+
+
+def test_a_run_stops_when_it_meets_its_goal_and_others_go_on(aimed):
+    result, shown = aimed
+    quick, slow, never, _ = result.trials
+    assert result.finished and len(shown) == 25
+    assert len(quick) < len(slow) < len(never) == 25
+    assert quick[-1].meets(GOAL) and slow[-1].meets(GOAL) and not never[-1].meets(GOAL)
+    steps = np.asarray(result.runs.steps)
+    assert steps.tolist()[:3] == [quick[-1].steps, slow[-1].steps, 300]
+
+
+def test_a_run_is_tested_at_every_report_until_it_is_solved_and_not_again(aimed):
+    result, _ = aimed
+    for tests in result.trials[:3]:
+        assert [t.steps for t in tests] == [12 * (i + 1) for i in range(len(tests))]
+        assert not any(t.meets(GOAL) for t in tests[:-1])
+
+
+def test_steps_to_the_goal_are_none_for_runs_that_did_not_reach_it(aimed):
+    result, _ = aimed
+    quick, slow, never, wild = result.crossings
+    assert never is None and wild is None
+    for steps, tests in ((quick, result.trials[0]), (slow, result.trials[1])):
+        before = tests[-2].steps if len(tests) > 1 else 0
+        assert before < steps <= tests[-1].steps
+
+
+def test_a_run_that_diverges_is_counted_and_tested_no_more(aimed):
+    result, shown = aimed
+    assert np.asarray(result.runs.diverged).tolist() == [False, False, False, True]
+    log = tiny.lines(result.folder)[3]
+    assert log[-1]["diverged"] and log[-1]["test_episodes"] is None and log[-1]["score"] is None
+    assert len(result.trials[3]) == len(log) - 1
+    assert (shown[-1].solved, shown[-1].diverged) == (2, 1)
+
+
+def test_a_log_holds_each_test(aimed):
+    result, _ = aimed
+    for log, tests in zip(tiny.lines(result.folder)[:3], result.trials[:3], strict=True):
+        told = [(line["steps"], line["test_solved"], line["test_episodes"]) for line in log]
+        assert told == [(t.steps, t.solved, t.episodes) for t in tests]
+        assert [line["score"] for line in log] == [100 * t.rate for t in tests]
+
+
+def test_a_solved_run_keeps_its_last_score_and_is_the_best(aimed):
+    result, shown = aimed
+    assert result.scores.shape == (4, 25)
+    for run in (0, 1):
+        ended, last = len(result.trials[run]), 100 * result.trials[run][-1].rate
+        assert (result.scores[run, ended - 1 :] == last).all()
+        assert last in shown[-1].scores
+    rates = [tests[-1].rate for tests in result.trials[:2]]
+    assert result.best == int(np.argmax(rates))
+    assert 0 < result.testing < result.seconds
+
+
+def test_going_on_with_goals_is_exact(aimed, tmp_path):
+    whole, folder = aimed[0], tmp_path / "run"
+    for reports in (2, 4):
+        tiny.stop_after(aims(), folder, reports, env=BUTTON, resume=folder.exists())
+    result = train.train(aims(), folder, env=BUTTON, resume=True)
+    assert result.trials == whole.trials and result.crossings == whole.crossings
+    assert tiny.differing(tiny.arrays(folder), tiny.arrays(whole.folder)) == []
+    assert tiny.lines(folder) == tiny.lines(whole.folder)
+    assert (folder / runfolder.BEST).read_bytes() == (whole.folder / runfolder.BEST).read_bytes()
+    assert result.testing < result.seconds
+    again = train.train(aims(), folder, env=BUTTON, resume=True)
+    assert again.finished and again.trials == whole.trials and again.testing == result.testing
+
+
+def test_a_run_with_a_goal_is_the_same_alone(aimed, tmp_path):
+    whole = aimed[0]
+    numbers = config.Hyper(learning_rate=0.01)
+    alone = aims(runs=1, seed=6, vary=(), hyper=numbers)
+    result = train.train(alone, tmp_path / "one", env=BUTTON)
+    assert result.trials[0] == whole.trials[1] and len(result.scores[0]) == len(result.trials[0])
+    mine = {name: x[1:2] for name, x in tiny.arrays(whole.folder).items()}
+    assert tiny.differing(mine, tiny.arrays(tmp_path / "one")) == []
+    assert tiny.lines(tmp_path / "one")[0] == tiny.lines(whole.folder)[1]
+
+
+def test_in_memory_a_goal_gives_the_same(aimed):
+    result = train.train(aims(), env=BUTTON)
+    assert result.trials == aimed[0].trials
+    np.testing.assert_array_equal(result.scores, aimed[0].scores)
+
+
+def test_tests_come_at_the_first_window_end_at_or_after_each_interval():
+    # Windows of three steps in episodes of four end at 3, 4, 7, 8, 11, 12, 15, 16, 19, 20.
+    numbers = config.Hyper(learning_rate=1e-9)
+    some = aims(runs=1, vary=(), hyper=numbers, t_max=3, steps=20, report_every=5)
+    result = train.train(some, env=PaysActionOne(length=4, actions=2))
+    assert [t.steps for t in result.trials[0]] == [7, 11, 15, 20]
+
+
+def test_everyone_is_there_in_the_first_order_whoever_has_left():
+    some = aims(runs=6, vary=("entropy=0,0.1,0.2,0.3,0.4,0.5",))
+    whole = train.start_runs(some, BUTTON)
+    roster = train.Roster(whole, train.stack_hypers(some))
+    roster.dismiss(np.array([1, 4]))
+    roster.dismiss(np.array([0, 2]))  # of the four that are left: runs 0 and 3
+    assert roster.names.tolist() == [2, 5]
+    np.testing.assert_allclose(roster.hyper.entropy, [0.2, 0.5])
+    for one, other in zip(*map(jax.tree.leaves, (roster.everyone(), whole)), strict=True):
+        assert one.dtype == other.dtype and bool((one == other).all())
+
+
+def test_where_runs_are_one_program_finished_ones_leave_it(monkeypatch):
+    rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
+    some = aims(runs=8, vary=(rates,), steps=120)
+    expected = train.train(some, env=BUTTON)
+    sizes, report = [], train.Session.report
+
+    def counted(session, *args):
+        sizes.append(len(session.roster.names))
+        return report(session, *args)
+
+    monkeypatch.setattr(parallel, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(train.Session, "report", counted)
+    result = train.train(some, env=BUTTON)
+    assert sizes == sorted(sizes, reverse=True) and set(sizes) == {8, 2}
+    assert result.trials == expected.trials
+    assert result.runs.steps.tolist() == expected.runs.steps.tolist()
+    agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))
+    for one, other in zip(*agents, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)

@@ -1,6 +1,6 @@
 """Single-worker A3C: one agent, one environment, one update window."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -105,8 +105,8 @@ def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
 def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
     """A run that has not taken a step."""
     skey, key = jax.random.split(key)
-    flat, _ = ravel_pytree(eqx.filter(agent, eqx.is_inexact_array))
-    adam = optax.scale_by_adam().init(flat)
+    packed, _ = pack(eqx.filter(agent, eqx.is_inexact_array))
+    adam = optax.scale_by_adam().init(packed)
     scene = start_scene(env, agent, skey)
     return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
@@ -169,16 +169,24 @@ def play_step(
     return scene, over | step.done, moment
 
 
-def window(env: Env, hyper: Hyper, run: Run, t_max: int, unroll: int) -> tuple[Run, Totals]:
+def window(
+    env: Env,
+    hyper: Hyper,
+    run: Run,
+    t_max: int,
+    unroll: int,
+    noise: Float[Array, "time actions"] | None = None,
+) -> tuple[Run, Totals]:
     """Act until `t_max` steps or the episode's end, then update once.
 
     One forward pass acts and learns: the rollout is inside the loss. The memory at the
     window's start is a constant of that loss, so gradients reach past Memos within the
-    window only.
+    window only. Actions are sampled with the `noise` given, or with the run's own.
     """
     nkey, ekey, rkey, key = jax.random.split(run.key, 4)
     time = min(t_max, env.spec.max_steps)
-    noise = jax.random.gumbel(nkey, (time, env.spec.actions))
+    if noise is None:
+        noise = jax.random.gumbel(nkey, (time, env.spec.actions))
     keys = jax.random.split(ekey, time)
 
     def loss(model_at: Any, taps: Any) -> tuple[Float[Array, ""], tuple]:
@@ -221,20 +229,48 @@ def update(
 ) -> tuple[Agent, PyTree, Float[Array, ""], Bool[Array, ""]]:
     """Clip by global norm, then Adam: agent, optimizer state, norm, and whether all is finite.
 
-    Adam runs over every parameter, also those without gradient in this window, as one flat
-    vector: dozens of small arrays would cost more than the arithmetic. If anything is not
-    finite, nothing changes.
+    Adam runs over every parameter, also those without gradient in this window. If anything is
+    not finite, nothing changes.
     """
-    flat, unflatten = ravel_pytree(gradient)
-    norm = jnp.sqrt(jnp.sum(jnp.square(flat)))
+    packed, unpack = pack(gradient)
+    norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in packed))
     finite = jnp.isfinite(norm) & jnp.isfinite(loss)
     clip = jnp.minimum(1.0, hyper.grad_clip / (norm + 1e-6))  # PyTorch's rule
-    adam = optax.scale_by_adam(eps=hyper.adam_eps)
-    direction, optimizer = adam.update(flat * clip, run.optimizer)
-    direction = jnp.asarray(direction)
-    optimizer = keep_if(finite, optimizer, run.optimizer)
-    change = jnp.where(finite, -learning_rate(hyper, run.steps) * direction, 0.0)
-    return eqx.apply_updates(run.agent, unflatten(change)), optimizer, norm, finite
+    moments = optax.scale_by_adam().update([part * clip for part in packed], run.optimizer)[1]
+    # The direction is made from the new moments, not from what they are made of: then each old
+    # moment is read once, and overwritten in place. A large network's update is all memory.
+    adam = jax.lax.optimization_barrier(keep_if(finite, moments, run.optimizer))
+    mean = optax.tree.bias_correction(adam.mu, ADAM_DECAY[0], adam.count)
+    square = optax.tree.bias_correction(adam.nu, ADAM_DECAY[1], adam.count)
+    rate = learning_rate(hyper, run.steps)
+    change = [
+        jnp.where(finite, -rate * (m / (jnp.sqrt(s) + hyper.adam_eps)), 0.0)
+        for m, s in zip(mean, square, strict=True)
+    ]
+    return eqx.apply_updates(run.agent, unpack(change)), adam, norm, finite
+
+
+ADAM_DECAY = 0.9, 0.999
+LARGE = 65_536
+
+
+def pack(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:
+    """The leaves of a tree as few arrays, and the way back.
+
+    The small leaves become one vector, since dozens of small arrays would cost more than the
+    arithmetic; large ones stay as they are, since copying them would.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    small = [leaf.size < LARGE for leaf in leaves]
+    vector, separate = ravel_pytree(
+        [x for x, is_small in zip(leaves, small, strict=True) if is_small]
+    )
+
+    def unpack(packed: list[Array]) -> PyTree:
+        parts, whole = iter(separate(packed[0])), iter(packed[1:])
+        return jax.tree.unflatten(structure, [next(parts if s else whole) for s in small])
+
+    return [vector, *(x for x, is_small in zip(leaves, small, strict=True) if not is_small)], unpack
 
 
 def keep_if(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:

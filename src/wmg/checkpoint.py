@@ -132,6 +132,19 @@ def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any)
     save(path, agent, "release", {"config": config.to_dict(settings), **about})
 
 
+def to_half(agent: Agent) -> Agent:
+    """An agent to be saved with numbers of 16 bits. They are 32 again when it is loaded."""
+
+    def halve(weights: Any) -> np.ndarray:
+        short = np.asarray(weights).astype(np.float16)
+        if not np.isfinite(short).all():
+            raise BadInput("a weight of this agent is too large for a number of 16 bits")
+        return short
+
+    with np.errstate(over="ignore"):
+        return jax.tree.map(halve, agent)
+
+
 def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Config]:
     """An agent in release form, and the config it was trained with.
 

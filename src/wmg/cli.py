@@ -5,15 +5,17 @@ Nothing here imports jax before a command needs it, so that `wmg --help` is inst
 
 import dataclasses
 import datetime
+import itertools
 import json as jsonlib
 import os
 import pathlib
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
 from wmg import __version__, experiments
-from wmg.config import BadInput, Config, Pathfinding
+from wmg.config import BadInput, Config, Depth, Env, Goal, Pathfinding, Random
 from wmg.options import Bench, Convert, Eval, List, Reproduce, Train, parse
 
 RELEASED_HEADS = 6
@@ -37,8 +39,7 @@ Working Memory Graphs: a Transformer agent with working memory, for reinforcemen
 def train(args: list[str]) -> int:
     """`wmg train [PRESET] ...`"""
     name, args = split_name(args)
-    base = base_config(name, args)
-    options = parse(Train, args, "wmg train [PRESET]", config=base)
+    options, settings = read_training(name, args)
     if options.resume and (options.out or options.from_):
         raise BadInput("--resume goes on in its own folder: it takes neither --out nor --from")
     if not 0 <= options.save_seconds < float("inf"):
@@ -49,20 +50,32 @@ def train(args: list[str]) -> int:
     from wmg import progress, runlog
     from wmg import train as trainer
 
-    prepare_jax(options.config.runs)
+    prepare_jax(settings.runs)
     mirrors = tuple(
-        runlog.open_mirror(kind, folder / kind, dataclasses.asdict(options.config))
+        runlog.open_mirror(kind, folder / kind, dataclasses.asdict(settings))
         for kind in options.mirror
     )
     with progress.display() as show:
         result = trainer.train(
-            options.config, folder, resume=options.resume is not None,
+            settings, folder, resume=options.resume is not None,
             branch_from=options.from_, show=show, mirrors=mirrors,
             save_seconds=options.save_seconds,
         )  # fmt: skip
     for mirror in mirrors:
         mirror.close()
     return finish_training(result, options.json)
+
+
+def read_training(name: str | None, args: list[str]) -> tuple[Train, Config]:
+    """The options, and the config they make of what they change. Options of a goal ask for it,
+    whether or not the preset has one."""
+    base = base_config(name, args)
+    goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
+    base = dataclasses.replace(base, goal=base.goal or Goal())
+    options = parse(Train, args, "wmg train [PRESET]", config=base, goal=goal)
+    return options, dataclasses.replace(
+        options.config, goal=options.config.goal if options.goal else None
+    )
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -105,6 +118,7 @@ def finish_training(result: Any, json: bool) -> int:
         "score_median": round(float(np.median(finals)), 2) if finals.size else None,
         "score_best": round(float(finals.max()), 2) if finals.size else None,
         "diverged": diverged,
+        "goal": summarise_goal(result),
         "curve": draw_curve(result) if result.finished else None,
     }
     if json:
@@ -117,11 +131,45 @@ def finish_training(result: Any, json: bool) -> int:
     if finals.size and result.config.runs > 1:
         scores = f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
     print(f"{result.folder}: {scores}, {summary['seconds']:,} s")
+    if result.config.goal:
+        print(describe_goal(summary["goal"], result.config))
     if diverged:
         print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
     return 1 if diverged == result.config.runs else 0
+
+
+def summarise_goal(result: Any) -> dict[str, Any] | None:
+    """How many steps runs took to meet their goal; None where there is none."""
+    from wmg import stats
+
+    if result.config.goal is None:
+        return None
+    steps = [float("inf") if x is None else round(x, 1) for x in result.crossings]
+    finite = [
+        x if x < float("inf") else None for x in (stats.censored_quantile(steps, 0.5), *steps)
+    ]
+    return {
+        **dataclasses.asdict(result.config.goal),
+        "test_every": result.config.report_every,
+        "solved": sum(x is not None for x in finite[1:]),
+        "median_steps": finite[0],
+        "steps": finite[1:],
+    }
+
+
+def describe_goal(found: dict[str, Any], settings: Config) -> str:
+    """The same in a sentence."""
+    goal = f"{100 * found['success']:g}% of {found['episodes']:,} episodes"
+    every = f"tested every {found['test_every']:,}"
+    median = found["median_steps"]
+    if settings.runs == 1 and median is None:
+        return f"did not solve {goal} in {settings.steps:,} steps, {every}"
+    if settings.runs == 1:
+        return f"solved {goal} after {median:,.0f} steps, {every}"
+    reached = "median not reached" if median is None else f"median {median:,.0f} steps"
+    return f"{found['solved']} of {settings.runs} runs solved {goal}: {reached}, {every}"
 
 
 def draw_curve(result: Any) -> str | None:
@@ -150,7 +198,9 @@ def evaluate(args: list[str]) -> int:
     agent, settings = models.find(name or "random", pick_run(args))
     if settings.env is None:
         raise BadInput(f"{name} was trained on an environment that only Python code can give")
-    options = parse(Eval, args, "wmg eval MODEL", env=settings.env)
+    baseline = isinstance(settings.agent, Depth | Random)
+    played_on = named_env(args) if baseline else settings.env
+    options = parse(Eval, args, "wmg eval MODEL", env=played_on)
     env, agent = models.fit(agent, settings, options.env)
     if options.slots is not None:
         agent = models.lengthen(agent, options.slots, options.oldest_age, options.older)
@@ -170,6 +220,15 @@ def evaluate(args: list[str]) -> int:
             f"over {result['episodes']:,} episodes of {result['mean_length']:.0f} steps"
         )
     return 0
+
+
+def named_env(args: list[str]) -> Env:
+    """The first environment that has all settings which options name: a baseline plays any."""
+    options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
+    for kind in typing.get_args(Env):
+        if options <= {f"--env.{field.name}" for field in dataclasses.fields(kind)}:
+            return kind()
+    return Pathfinding()
 
 
 def pick_run(args: list[str]) -> int | None:
@@ -231,6 +290,7 @@ def show_list(args: list[str]) -> int:
             "agent": settings.agent.name,
             "parameters": library.count(Cell(name, settings))["value"],
             "steps": settings.steps,
+            "goal": settings.goal and settings.goal.success,
         }
         for name, settings in experiments.PRESETS.items()
     }
@@ -239,12 +299,18 @@ def show_list(args: list[str]) -> int:
         listing = {"presets": presets, "targets": targets, "models": list(models.shipped())}
         print(jsonlib.dumps(listing, indent=2))
         return 0
-    print("presets (wmg train NAME)")
-    for name, row in presets.items():
-        print(f"  {name:28} {row['parameters']:>10,} parameters  {row['steps']:>11,} steps")
+    width = max(map(len, presets))
+    for group, names in itertools.groupby(presets, lambda name: name.partition("/")[0]):
+        print(f"presets of {group} (wmg train NAME)")
+        for name in names:
+            row = presets[name]
+            until = f" at most, to {row['goal']:.0%}" if row["goal"] else ""
+            sizes = f"{row['parameters']:>10,} parameters {row['steps']:>10,} steps"
+            print(f"  {name:{width}} {sizes}{until}")
     print("targets (wmg reproduce NAME)")
+    width = max(map(len, targets))
     for name, target in experiments.TARGETS.items():
-        print(f"  {name:28} {target.title} ({target.source})")
+        print(f"  {name:{width}} {target.title} ({target.source})")
     print("models (wmg eval NAME)")
     for name in [*models.shipped(), "depth-N", "random"]:
         print(f"  {name}")
@@ -266,6 +332,8 @@ def convert(args: list[str]) -> int:
         raise BadInput(f"{path} already exists")
     if path.suffix not in (".pth", ".safetensors"):
         raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
+    if options.half and path.suffix == ".pth":
+        raise BadInput("--half writes .safetensors files only")
     if source.endswith(".pth"):
         heads = options.heads or (None if options.settings else RELEASED_HEADS)
         settings, agent = official.load(pathlib.Path(source), options.settings, heads)
@@ -274,6 +342,8 @@ def convert(args: list[str]) -> int:
         models.fit(agent, settings, settings.env or Pathfinding())
     else:
         agent, settings = models.find(source, options.run)
+    if options.half:
+        agent = checkpoint.to_half(agent)
     if path.suffix == ".pth":
         torch_file.write_pth(path, official.export_weights(agent))
     else:
@@ -287,13 +357,18 @@ def measure_speed(args: list[str]) -> int:
     name, args = split_name(args)
     base = experiments.find_preset(name or "pathfinding/wmg")
     options = parse(Bench, args, "wmg bench [PRESET]", config=base)
+    if options.at_once is not None and not options.env_only:
+        raise BadInput("--at-once says how many environments there are: it needs --env-only")
     from wmg import bench, checkpoint
 
-    prepare_jax(options.config.runs)
-    data = {
-        "preset": name or "pathfinding/wmg",
-        **bench.measure(options.config, options.seconds),
-    }
+    prepare_jax(os.cpu_count() or 1 if options.env_only else options.config.runs)
+    if options.env_only:
+        found = bench.measure_env(options.config.env, options.seconds, options.at_once)
+        measured = f"environment alone, {found['at_once']:,} at once"
+    else:
+        found = bench.measure(options.config, options.seconds)
+        measured = f"{found['runs']} run(s)"
+    data = {"preset": name or "pathfinding/wmg", **found}
     text = jsonlib.dumps(data)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +377,7 @@ def measure_speed(args: list[str]) -> int:
         print(text)
     else:
         print(
-            f"{data['preset']}, {data['runs']} run(s): {data['steps_per_second']:,.0f} steps/s in "
+            f"{data['preset']}, {measured}: {data['steps_per_second']:,.0f} steps/s in "
             f"all, {data['compile_seconds']} s to compile, peak "
             f"{data['peak_memory_bytes'] / 2**20:,.0f} MiB, on {data['hardware']['device']}"
         )

@@ -54,6 +54,31 @@ class Pathfinding:
 
 
 @dataclasses.dataclass(frozen=True)
+class BabyAI:
+    """The five single-room BabyAI levels of the paper."""
+
+    name: ClassVar[str] = "babyai"
+
+    level: Literal[
+        "GoToObj",
+        "GoToRedBallGreyBoxes",
+        "GoToRedBallGrey",
+        "GoToRedBall",
+        "GoToLocal",
+        "PickupLoc",
+    ] = "GoToObj"
+    """GoToRedBallGreyBoxes is the paper's GoToRedBallGrey: today's has other grey things too."""
+    observation: Literal["factored", "flat", "image", "flattened"] = "factored"
+    """Core and Factors; one vector of the whole view; the 7x7x3 image and a vector; or the
+    Factors padded and appended to the Core."""
+    reward: Literal["binary", "minigrid"] = "binary"
+    """1 for success, or less the longer it took, as minigrid pays."""
+
+    def __post_init__(self):
+        _require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True)
 class WMG:
     """The Working Memory Graph agent, and its non-recurrent form (nr-WMG)."""
 
@@ -107,6 +132,29 @@ class GRU:
 
 
 @dataclasses.dataclass(frozen=True)
+class CNNGRU:
+    """The GRU baseline with a convolutional network for the image."""
+
+    name: ClassVar[str] = "cnn-gru"
+
+    channels: tuple[int, int, int] = (16, 40, 192)
+    """Channels of the three convolutions."""
+    embedding: int = 512
+    """Size of the linear embedding of the vector beside the image."""
+    size: int = 96
+    """Size of the recurrent state."""
+    actor_critic: int = 512
+    """Width of the hidden layers of policy and value."""
+
+    def __post_init__(self):
+        _require_counts(self, embedding=1, size=1, actor_critic=1)
+        fit = [type(number) is int and 1 <= number <= 4096 for number in self.channels]
+        _require(
+            fit == [True] * 3, "channels", self.channels, "three whole numbers from 1 to 4,096"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Depth:
     """The hand-coded Pathfinding baseline: perfect memory, paths up to a given length."""
 
@@ -128,8 +176,8 @@ class Random:
     name: ClassVar[str] = "random"
 
 
-Env = Pathfinding
-Agent = WMG | GRU | Depth | Random
+Env = Pathfinding | BabyAI
+Agent = WMG | GRU | CNNGRU | Depth | Random
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,19 +211,37 @@ class Hyper:
 
 
 @dataclasses.dataclass(frozen=True)
+class Goal:
+    """The paper's sample-efficiency protocol: each run is tested at every report and stops as
+    soon as it solves a share of fresh episodes."""
+
+    success: float = 0.99
+    """The share of episodes that must be solved."""
+    episodes: int = 10_000
+    """Fresh episodes of one test; it ends early once the share is out of reach."""
+
+    def __post_init__(self):
+        fits = type(self.success) in (int, float) and 0 < self.success <= 1
+        _require(fits, "success", self.success, "a number above 0 and at most 1")
+        _require_counts(self, largest=1_000_000, episodes=1)
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """One experiment: what is trained, on what, how, and for how long."""
 
     env: Env | None = dataclasses.field(default_factory=Pathfinding)
     """None for an environment of your own, which is given in Python."""
-    agent: WMG | GRU | Depth | Random = dataclasses.field(default_factory=WMG)
+    agent: Agent = dataclasses.field(default_factory=WMG)
     hyper: Hyper = dataclasses.field(default_factory=Hyper)
     t_max: int = 16
     """Longest update window: gradients reach this many steps back."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000
-    """Steps between two points of the learning curve."""
+    """Steps between two points of the learning curve, and between two tests of a goal."""
+    goal: Goal | None = None
+    """Stop a run once it has learned this; `steps` is then the most it may take."""
     runs: int = 1
     """How many runs are trained at once."""
     seed: int = 0
@@ -251,9 +317,11 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
-        names = {option.name: option for option in options if option is not type(None)}
-        only = next(iter(names)) if len(names) == 1 else None  # then no name is needed
-        given = value.get("name", only) if isinstance(value, dict) else value
+        kinds = [option for option in options if option is not type(None)]
+        if len(kinds) == 1:
+            return _value(kinds[0], value, where)
+        names = {kind.name: kind for kind in kinds}
+        given = value.get("name") if isinstance(value, dict) else value
         known = isinstance(given, str) and given in names
         _require(known, where, given, f"one of {', '.join(names)}")
         return from_dict(names[given], value, where)

@@ -7,9 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.types import Agent, Env, EnvSpec
+from wmg.types import Agent, Env, EnvSpec, Observation
 
 
 class Episodes(eqx.Module):
@@ -62,6 +62,76 @@ def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = Fa
     batch = min(episodes, 250 if jax.default_backend() == "cpu" else 10_000)
     key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
     return jax.device_get(_play(env, agent, key, episodes, greedy, batch))
+
+
+class Lanes(eqx.Module):
+    """Episodes of a stretch in progress: each lane plays one, then the next nobody has begun."""
+
+    state: PyTree[Any]
+    observation: Observation
+    memory: PyTree[Any]
+    episode: Int[Array, " lanes"]
+    """Which episode each lane plays; one beyond the last means none."""
+    begun: Int[Array, ""]
+    outcomes: Int[Array, " episodes"]
+    """UNPLAYED, FAILED or SOLVED."""
+    key: PRNGKeyArray
+
+
+UNPLAYED, FAILED, SOLVED = range(3)
+
+
+def play_stretch(
+    env: Env,
+    agent: Agent,
+    key: PRNGKeyArray,
+    spare: Int[Array, ""],
+    episodes: int,
+    lanes: int,
+) -> Int[Array, " episodes"]:
+    """The outcomes of episodes, by the policy, until more than `spare` have failed.
+
+    From then on no episode is begun, but those in progress are played to their end: so the
+    episodes with an outcome are always the first ones, as if played one after the other,
+    whatever their length. Lanes that are idle or between episodes cost as much as others.
+    """
+
+    def begin(index: Int[Array, ""]) -> tuple[Any, Observation, Any]:
+        return *env.reset(jax.random.fold_in(ekey, index)), agent.initial_memory()
+
+    def step(now: Lanes) -> Lanes:
+        key, nkey, skey = jax.random.split(now.key, 3)
+        output = jax.vmap(agent)(now.observation, now.memory)
+        noise = jax.random.gumbel(nkey, output.logits.shape)
+        actions = jnp.argmax(output.logits + noise, axis=1)
+        after = jax.vmap(env.step)(now.state, actions, jax.random.split(skey, lanes))
+        playing = now.episode < episodes
+        ended = playing & (after.terminated | after.truncated)
+        won = jnp.where(after.success, SOLVED, FAILED)
+        outcomes = now.outcomes.at[jnp.where(ended, now.episode, episodes)].set(won, mode="drop")
+        places = (after.state, after.observation, output.memory)
+        episode = jnp.where(ended, episodes, now.episode)
+        if lanes == episodes:  # every one of them has been begun
+            return Lanes(*places, episode, now.begun, outcomes, key)
+        more = (outcomes == FAILED).sum() <= spare
+        free = (ended | ~playing) & more
+        offered = now.begun + jnp.cumsum(free) - 1
+        starts = free & (offered < episodes)
+        fresh = jax.vmap(begin)(offered)
+        state, observation, memory = jax.vmap(_choose)(starts, fresh, places)
+        episode = jnp.where(starts, offered, episode)
+        begun = now.begun + starts.sum(dtype=jnp.int32)
+        return Lanes(state, observation, memory, episode, begun, outcomes, key)
+
+    ekey, pkey = jax.random.split(key)
+    first = jnp.arange(lanes)
+    nothing = jnp.full(episodes, UNPLAYED, jnp.int32)
+    start = Lanes(*jax.vmap(begin)(first), first, jnp.int32(lanes), nothing, pkey)
+    return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).outcomes
+
+
+def _choose(condition: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 TEST_STREAM = 20_200_708

@@ -7,7 +7,7 @@ import re
 
 import jax
 
-from wmg import checkpoint, config, runfolder, train
+from wmg import checkpoint, config, parallel, runfolder, train
 from wmg.a3c import Run
 from wmg.agents.wmg import WMG, Older, with_slots
 from wmg.config import BadInput, Config
@@ -57,7 +57,7 @@ def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
         raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
-    return train.take(load_runs(path, settings).agent, run), settings
+    return parallel.take(load_runs(path, settings).agent, run), settings
 
 
 def load_runs(path: pathlib.Path, settings: Config) -> Run:
@@ -75,7 +75,7 @@ def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:
     made = checkpoint.make_env(env)
     if isinstance(settings.agent, config.Depth | config.Random):
         baseline = settings.agent
-        if isinstance(baseline, config.Depth):
+        if isinstance(baseline, config.Depth) and isinstance(env, config.Pathfinding):
             baseline = dataclasses.replace(baseline, nodes=env.nodes)
         return made, checkpoint.make_agent(baseline, made, jax.random.key(0))
     like = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, made, jax.random.key(0)))

@@ -22,6 +22,8 @@ class Train:
     """Train one or more runs and write a run folder."""
 
     config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    goal: bool = False
+    """Whether runs are tested at every report and stop once they meet the goal."""
     out: pathlib.Path | None = None
     """Run folder (default: runs/PRESET-TIME). One that exists is never overwritten."""
     resume: pathlib.Path | None = None
@@ -99,15 +101,21 @@ class Convert:
     Pathfinding models have 6)."""
     run: int | None = None
     """Which run of a run folder (default: the best)."""
+    half: bool = False
+    """Write a .safetensors file with numbers of 16 bits, half the size."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure training speed of a preset."""
+    """Measure training speed of a preset, or of its environment alone."""
 
     config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
     seconds: float = 20.0
     """How long to measure, after compiling."""
+    env_only: bool = False
+    """Measure the environment alone, under random actions."""
+    at_once: int | None = None
+    """With --env-only: how many environments take a step together (default: by device)."""
     out: pathlib.Path | None = None
     """Also write the JSON here."""
     json: bool = False
@@ -140,8 +148,11 @@ def one_sentence(message: str) -> str:
         return f"{extra[1]!r} belongs to no option; --help lists them all"
     if choice := re.search(r"invalid choice '(.*)' for argument '(.*)'.*\((.*)\)", text):
         return f"{choice[2]} must be one of {choice[3].rstrip(',')}, got {choice[1]!r}"
-    if missing := re.search(r"Missing value for argument '(.*?)'", text):
-        return f"{missing[1]} needs a value"
+    if missing := re.search(r"Missing value for argument '(.*?)'(?:\. Expected (\d+))?", text):
+        several = missing[2] not in (None, "1")
+        return f"{missing[1]} needs {f'{missing[2]} values' if several else 'a value'}"
+    if wrong := re.search(r"Error parsing (--[\w.-]+): .* arguments \[('.*', '.*')\]", text):
+        return f"{wrong[1]} must be numbers, got {wrong[2]}"
     if wrong := re.search(r"Error parsing (--[\w.-]+): (.*)", text):
         given = re.findall(r"'[^']*'", wrong[2])[:1] or ["that"]
         whole = re.search(r"int\(\)|\bint\b", wrong[2])

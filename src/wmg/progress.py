@@ -22,6 +22,8 @@ def describe(progress: "Progress") -> str:
         parts.append(f"score {scores[0]:.1f}%")
     elif scores:
         parts.append(f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%")
+    if progress.solved is not None:
+        parts.append(f"{progress.solved} solved")
     if progress.diverged:
         parts.append(f"{progress.diverged} diverged")
     return ", ".join(parts)
@@ -52,18 +54,24 @@ def display(file=None) -> "Iterator[Callable[[Progress], None]]":
 @contextlib.contextmanager
 def _lines(file) -> "Iterator[Callable[[Progress], None]]":
     reports: list[Progress] = []
+    shown: list[Progress] = []
     last = [float("-inf")]
+
+    def write(progress: "Progress") -> None:
+        shown.append(progress)
+        left = clock(remaining(progress, reports[0]))
+        steps = f"{progress.steps:,} of {progress.total:,} steps"
+        print(f"{steps}, {describe(progress)}, {left} left", file=file, flush=True)
 
     def show(progress: "Progress") -> None:
         reports.append(progress)
-        ended = progress.steps >= progress.total
-        if ended or time.monotonic() - last[0] >= LINE_SECONDS:
+        if time.monotonic() - last[0] >= LINE_SECONDS:
             last[0] = time.monotonic()
-            left = clock(remaining(progress, reports[0]))
-            steps = f"{progress.steps:,} of {progress.total:,} steps"
-            print(f"{steps}, {describe(progress)}, {left} left", file=file, flush=True)
+            write(progress)
 
     yield show
+    if reports and reports[-1] is not shown[-1]:
+        write(reports[-1])
 
 
 @contextlib.contextmanager

@@ -133,10 +133,11 @@ class Store:
     path: pathlib.Path
     logs: runlog.Logs
 
-    def save(self, runs: Run, reports: int, seconds: float) -> None:
+    def save(self, runs: Run, reports: int, seconds: float, testing: float) -> None:
         """Write the resume file, after the logs it refers to."""
         self.logs.flush()
-        about = {"reports": reports, "seconds": seconds, "logs": self.logs.sizes()}
+        times = {"seconds": seconds, "testing": testing}
+        about = {"reports": reports, **times, "logs": self.logs.sizes()}
         checkpoint.save(self.path / STATE, runs, "resume", about)
 
 
@@ -145,15 +146,20 @@ def load_state(path: pathlib.Path, like: Run) -> tuple[Run, dict[str, Any]] | No
     if not (path / STATE).exists():
         return None
     runs, header = checkpoint.load(path / STATE, like, "resume")
-    for name, kind in (("reports", int), ("seconds", float), ("logs", list)):
+    for name, kind in (("reports", int), ("seconds", float), ("testing", float), ("logs", list)):
         if not isinstance(header.get(name), kind):
             raise BadInput(f"{path / STATE} is damaged: its header has no {name}")
     return runs, header
 
 
+def read_logs(path: pathlib.Path, runs: int) -> list[list[runlog.Record]]:
+    """The records of each run."""
+    return [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
+
+
 def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps (mean over runs) and scores (run by report) from the logs; NaN where none."""
-    logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
+    logs = read_logs(path, runs)
     length = max((len(log) for log in logs), default=0)
     steps, scores = (np.full((runs, length), np.nan) for _ in range(2))
     for row, log in enumerate(logs):

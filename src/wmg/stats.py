@@ -62,6 +62,28 @@ def quartiles(values: ArrayLike) -> tuple[float, float, float]:
     return float(first), float(median), float(third)
 
 
+def censored_quantile(values: ArrayLike, share: float) -> float:
+    """A quantile, interpolated linearly, of values of which some are infinite: larger than was
+    looked for. Infinite itself where it falls among those or next to them."""
+    ordered = np.sort(_censored_sample(values))
+    place = share * (ordered.size - 1)
+    below, part = math.floor(place), place - math.floor(place)
+    if part == 0 or ordered[below] == ordered[below + 1]:
+        return float(ordered[below])
+    return float(ordered[below] + part * (ordered[below + 1] - ordered[below]))
+
+
+def censored_median_interval(
+    values: ArrayLike, *, seed: int = 0, resamples: int = 2000, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the median of values of which some are infinite."""
+    sample, generator = _censored_sample(values), np.random.default_rng(seed)
+    draws = generator.integers(sample.size, size=(resamples, sample.size))
+    found = np.median(sample[draws], axis=1)
+    outside = (1 - _checked(confidence)) / 2
+    return censored_quantile(found, outside), censored_quantile(found, 1 - outside)
+
+
 def summary(values: ArrayLike) -> dict[str, int | float]:
     """The usual numbers; the deviation and error of a single value are NaN."""
     sample = _sample(values)
@@ -89,6 +111,13 @@ def _sample(values: ArrayLike) -> Sample:
     if not np.isfinite(sample).all():
         where = int(np.flatnonzero(~np.isfinite(sample))[0])
         raise ValueError(f"values must be finite, got {sample[where]} at index {where}")
+    return sample
+
+
+def _censored_sample(values: ArrayLike) -> Sample:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.size == 0 or np.isnan(sample).any():
+        raise ValueError("values must be numbers or infinite, and at least one")
     return sample
 
 

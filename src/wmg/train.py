@@ -4,30 +4,26 @@ A chunk is compiled; between chunks Python writes logs, shows progress, saves an
 state of all runs is one PyTree with a leading axis, `Run`, whatever the hardware.
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import functools
 import os
 import pathlib
-import platform
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import a3c, checkpoint, config, runfolder
+from wmg import a3c, checkpoint, config, efficiency, parallel, runfolder
 from wmg.a3c import Run, Totals
 from wmg.config import BadInput, Config, Hyper
+from wmg.efficiency import Trial, Trials
+from wmg.parallel import Advance
 from wmg.runlog import Logs
 from wmg.types import Agent, Env, EnvSpec, count_parameters
-
-Tree = TypeVar("Tree")
-Advance = Callable[[Hyper, Run, int], tuple[Run, Totals]]
 
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
@@ -44,6 +40,8 @@ class Progress:
     """Steps per second of all runs together, in the last chunk."""
     scores: list[float]
     """The last score of each run that has not diverged."""
+    solved: int | None
+    """How many runs have met their goal, if they have one."""
     diverged: int
     seconds: float
     """Since training began, over all sessions."""
@@ -58,14 +56,28 @@ class Result:
     steps: np.ndarray
     """Mean step count at each report."""
     scores: np.ndarray
-    """One row per run, one column per report; NaN where a run had diverged."""
+    """One row per run, one column per report; NaN where a run had diverged. A run that met its
+    goal keeps its last score."""
     seconds: float
     finished: bool
     folder: pathlib.Path | None = None
+    trials: list[list[Trial]] = dataclasses.field(default_factory=list)
+    """The tests of each run, if it has a goal."""
+    testing: float = 0.0
+    """Of the seconds, how many were spent on these tests."""
+
+    @property
+    def crossings(self) -> list[float | None]:
+        """Steps that each run took to meet the goal; None for one that has not."""
+        goal = self.config.goal
+        return [] if goal is None else [efficiency.crossing(t, goal) for t in self.trials]
 
     @property
     def best(self) -> int:
-        """The run with the highest mean score over the last tenth of its reports."""
+        """The run with the highest mean score over the last tenth of its reports; of runs with
+        a goal, the one with the best last test."""
+        if self.trials:
+            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
         tail = self.scores[:, -max(1, self.scores.shape[1] // 10) :]
         alive = np.isfinite(tail).all(axis=1)
         return int(np.argmax(np.where(alive, np.nan_to_num(tail).mean(axis=1), -np.inf)))
@@ -73,17 +85,7 @@ class Result:
     @property
     def agent(self) -> Agent:
         """The agent of the best run."""
-        return take(self.runs.agent, self.best)
-
-
-def take(tree: Tree, index: int) -> Tree:
-    """One run out of a batch."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def stack(trees: list[Tree]) -> Tree:
-    """A batch of single runs."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+        return parallel.take(self.runs.agent, self.best)
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -116,80 +118,6 @@ def check_size(settings: Config, env: Env, like: Run) -> None:
 def stack_hypers(settings: Config) -> Hyper:
     """The numbers of all runs as arrays."""
     return jax.tree.map(lambda *x: jnp.array(x, jnp.float32), *settings.hypers())
-
-
-def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
-    """The function that trains a batch of runs up to a step: the only place that batches.
-
-    On an accelerator all runs are one program, split over the devices. On a CPU, where
-    batched small products are slow, each run is the single-run program on one core; its
-    result is then the same, bit for bit, in any company. The environment is an argument of
-    the program: whatever arrays it holds are not compiled into it.
-    """
-    backend = backend or jax.default_backend()
-    if backend == "cpu":
-        one = jax.jit(
-            lambda env, hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
-            compiler_options=cpu_options(),
-        )
-        return functools.partial(_map_over_cores, one, env)
-    # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
-    unroll = min(t_max, env.spec.max_steps, 12)
-
-    def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
-        one = lambda h, r: a3c.train_until(env, h, r, until, t_max, unroll)  # noqa: E731
-        return jax.vmap(one)(hyper, runs)
-
-    return functools.partial(_split_over_devices, batch, {}, env)
-
-
-def cpu_options() -> dict[str, bool | str]:
-    """One thread per run, and no 512-bit code: it is slower for products this small."""
-    options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
-    if platform.machine() in ("x86_64", "AMD64"):
-        options["xla_cpu_max_isa"] = "AVX2"
-    return options
-
-
-def _map_over_cores(
-    one: Callable, env: Env, hyper: Hyper, runs: Run, until: int
-) -> tuple[Run, Totals]:
-    count = runs.steps.shape[0]
-
-    def train(index: int) -> tuple[Run, Totals]:
-        mine = _take_compiled((hyper, runs), index)
-        return jax.block_until_ready(one(env, *mine, jnp.int32(until)))
-
-    if count == 1:
-        return _stack_compiled([train(0)])
-    with concurrent.futures.ThreadPoolExecutor(runfolder.cores()) as pool:
-        return _stack_compiled(list(pool.map(train, range(count))))
-
-
-# Leaf by leaf, each index of each leaf would be a program of its own to compile.
-_take_compiled = jax.jit(lambda tree, index: jax.tree.map(lambda x: x[index], tree))
-_stack_compiled = jax.jit(lambda trees: stack(trees))
-
-
-def _split_over_devices(
-    batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: int
-) -> tuple[Run, Totals]:
-    count = runs.steps.shape[0]
-    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
-    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("runs",))
-    split, whole = jax.P("runs"), jax.P()
-    if count not in compiled:
-        sharded = jax.shard_map(
-            batch,
-            mesh=mesh,
-            in_specs=(whole, split, split, whole),
-            out_specs=split,
-            check_vma=False,
-        )
-        compiled[count] = jax.jit(sharded, donate_argnums=2)
-    # Placed beforehand, so that the first call compiles for what later calls are given.
-    hyper, runs = jax.device_put((hyper, runs), jax.sharding.NamedSharding(mesh, split))
-    return compiled[count](env, hyper, runs, jnp.int32(until))
 
 
 def score(spec: EnvSpec, totals: Totals) -> float:
@@ -306,7 +234,36 @@ def open_session(
     logs = Logs(folder / runfolder.LOGS, settings.runs, header["logs"])
     session = Session(settings, env, runs, runfolder.Store(folder, logs))
     session.reports, session.earlier = header["reports"], header["seconds"]
+    session.testing = header["testing"]
     return session
+
+
+class Roster:
+    """The runs of a session: a batch that is trained, and those that have left it."""
+
+    def __init__(self, runs: Run, hyper: Hyper):
+        self.runs, self.hyper = runs, hyper
+        self.names = np.arange(runs.steps.shape[0])
+        """Which run each row of the batch is."""
+        self.gone: list[tuple[np.ndarray, Run]] = []
+
+    def dismiss(self, rows: np.ndarray) -> None:
+        """Let some rows go. The rest is trained by a program for so many."""
+        stay = np.setdiff1d(np.arange(len(self.names)), rows)
+        self.gone.append((self.names[rows], parallel.take_rows(self.runs, rows)))
+        self.runs, self.hyper = parallel.take_rows((self.runs, self.hyper), stay)
+        self.names = self.names[stay]
+
+    def everyone(self) -> Run:
+        """All runs, in their first order."""
+        if not self.gone:
+            return self.runs
+        one = jax.devices()[0]  # batches of different sizes may be split over different devices
+        batches = [*self.gone, (self.names, self.runs)]
+        order = np.argsort(np.concatenate([names for names, _ in batches]))
+        parts = [jax.device_put(runs, one) for _, runs in batches]
+        together = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+        return parallel.take_rows(together, order)
 
 
 class Session:
@@ -319,10 +276,19 @@ class Session:
         runs: Run,
         store: runfolder.Store | None = None,
     ):
-        self.settings, self.env, self.runs, self.store = settings, env, runs, store
+        self.settings, self.env, self.store = settings, env, store
+        self.roster = Roster(runs, stack_hypers(settings))
         self.reports, self.earlier, self.began = 0, 0.0, time.monotonic()
+        self.testing = 0.0
         self.steps: list[float] = []
         self.scores: list[list[float]] = []
+        self.diverged = np.array(runs.diverged)
+        self.trials: list[list[Trial]] = []
+        if settings.goal is not None:
+            logs = [[]] * settings.runs
+            if store is not None:
+                logs = runfolder.read_logs(store.path, settings.runs)
+            self.trials = [efficiency.read_trials(log) for log in logs]
 
     @property
     def seconds(self) -> float:
@@ -331,68 +297,123 @@ class Session:
 
     def run(self, show: Callable, mirrors: tuple, save_seconds: float) -> Result:
         """Train to the end, or until a signal asks to stop after the current chunk."""
-        hyper = stack_hypers(self.settings)
-        advance = over_runs(self.env, self.settings.t_max)
+        goal = self.settings.goal
+        advance = parallel.over_runs(self.env, self.settings.t_max)
+        trials = None if goal is None else Trials(self.env, goal)
         due = time.monotonic() + save_seconds
         with stop_on_signals() as stop:
             while not self.finished() and not stop:
-                show(self.report(hyper, advance, mirrors))
+                self.shrink()
+                show(self.report(advance, trials, mirrors))
                 if time.monotonic() >= due and not self.finished():
                     due = self.save(save_seconds)
             self.save(save_seconds)
         return self.result()
 
-    def finished(self) -> bool:
-        """Whether every run has taken all its steps or diverged."""
-        diverged = np.asarray(self.runs.diverged)
-        done = self.reports * self.settings.report_every >= self.settings.steps
-        return done or bool(diverged.all())
+    def solved(self) -> np.ndarray:
+        """Whether each run has met its goal."""
+        goal = self.settings.goal
+        if goal is None:
+            return np.zeros(self.settings.runs, bool)
+        return np.array([bool(t) and t[-1].meets(goal) for t in self.trials])
 
-    def report(self, hyper: Hyper, advance: Advance, mirrors: tuple) -> Progress:
-        """Train one chunk and write what came of it: one transfer from the device."""
-        began, before = time.monotonic(), np.asarray(self.runs.diverged)
+    def active(self) -> np.ndarray:
+        """The rows of the batch that are still learning."""
+        return ~(self.diverged | self.solved())[self.roster.names]
+
+    def finished(self) -> bool:
+        """Whether every run has taken all its steps, met its goal or diverged."""
+        done = self.reports * self.settings.report_every >= self.settings.steps
+        return done or not self.active().any()
+
+    def shrink(self) -> None:
+        """Where a batch is one program: let finished runs leave it once few are left.
+
+        A program for fewer runs has to be compiled, which takes as long as some thousand steps.
+        So there are few sizes, the same ones after an interruption: a quarter of the runs, a
+        quarter of that, and so on.
+        """
+        active, size = self.active(), self.settings.runs
+        while 0 < active.sum() <= size // 4:
+            size //= 4
+        leaving = np.flatnonzero(~active)[: len(active) - size]
+        if leaving.size and self.trials and not parallel.on_cpu():
+            self.roster.dismiss(leaving)
+
+    def report(self, advance: Advance, trials: Trials | None, mirrors: tuple) -> Progress:
+        """Train one chunk, test what has a goal, and write what came of it."""
+        began, active, roster = time.monotonic(), self.active(), self.roster
         self.reports += 1
         until = min(self.reports * self.settings.report_every, self.settings.steps)
-        self.runs, totals = advance(hyper, self.runs, until)
-        rates = jax.vmap(a3c.learning_rate)(hyper, self.runs.steps)
+        roster.runs, totals = advance(roster.hyper, roster.runs, np.where(active, until, 0))
+        rates = jax.vmap(a3c.learning_rate)(roster.hyper, roster.runs.steps)
         totals, steps, diverged, rates = jax.device_get(
-            (totals, self.runs.steps, self.runs.diverged, rates)
+            (totals, roster.runs.steps, roster.runs.diverged, rates)
         )
-        seconds = time.monotonic() - began
-        rate = float(totals.steps.sum()) / seconds
-        row = [float("nan")] * self.settings.runs
-        for index in map(int, np.flatnonzero(~before)):
-            here = int(steps[index]), float(rates[index]), bool(diverged[index])
-            one = record(self.env.spec, take(totals, index), *here)
-            row[index] = one["score"]
-            timed = {**one, "seconds": self.seconds, "rate": rate / self.settings.runs}
+        rate = float(totals.steps.sum()) / (time.monotonic() - began)
+        self.diverged[roster.names] = diverged
+        if trials is not None:
+            self.test(trials, np.flatnonzero(active & ~diverged), steps)
+        scores = [float("nan")] * self.settings.runs
+        for row in map(int, np.flatnonzero(active)):
+            name = int(roster.names[row])
+            here = int(steps[row]), float(rates[row]), bool(diverged[row])
+            one = record(self.env.spec, parallel.take(totals, row), *here)
+            if trials is not None:
+                one |= efficiency.log_entry(None if diverged[row] else self.trials[name][-1])
+            scores[name] = one["score"]
+            timed = {**one, "seconds": self.seconds, "rate": rate / active.sum()}
             if self.store:
-                self.store.logs.write(index, timed)
+                self.store.logs.write(name, timed)
             for mirror in mirrors:
-                mirror.write(index, timed)
-        self.steps.append(float(np.mean(steps)))
-        self.scores.append(row)
-        alive = [row[i] for i in np.flatnonzero(~diverged) if np.isfinite(row[i])]
-        return Progress(until, self.settings.steps, rate, alive, int(diverged.sum()), self.seconds)
+                mirror.write(name, timed)
+        self.steps.append(float(np.mean(steps[active])))
+        self.scores.append(scores)
+        return self.progress(until, rate, scores)
+
+    def test(self, trials: Trials, rows: np.ndarray, steps: np.ndarray) -> None:
+        """Test the agents in some rows, all together."""
+        began, names = time.monotonic(), self.roster.names[rows]
+        seeds = self.settings.seed + np.arange(self.settings.runs)
+        keys = efficiency.trial_keys(seeds, self.reports)[names]
+        counts = trials(self.roster.runs.agent, rows, keys) if rows.size else []
+        for name, row, count in zip(names, rows, counts, strict=True):
+            self.trials[name].append(Trial(int(steps[row]), *count))
+        self.testing += time.monotonic() - began
+
+    def progress(self, until: int, rate: float, scores: list[float]) -> Progress:
+        """What to show. A run that has met its goal keeps its last score."""
+        shown = scores
+        if self.trials:
+            shown = [100 * t[-1].rate if t else float("nan") for t in self.trials]
+        solved = int(self.solved().sum()) if self.trials else None
+        finite = [score for score in shown if np.isfinite(score)]
+        diverged = int(self.diverged.sum())
+        return Progress(until, self.settings.steps, rate, finite, solved, diverged, self.seconds)
 
     def save(self, save_seconds: float) -> float:
         """Write a checkpoint and say when the next is due: saving takes at most 5% of time."""
         began = time.monotonic()
         if self.store:
-            self.store.save(self.runs, self.reports, self.seconds)
+            everyone = self.roster.everyone()
+            self.store.save(everyone, self.reports, self.seconds, self.testing)
         return time.monotonic() + max(save_seconds, 20 * (time.monotonic() - began))
 
     def result(self) -> Result:
         """What training has come to, read back from the logs where there are any."""
         steps, scores = np.array(self.steps), np.array(self.scores).T
-        folder = self.store.path if self.store else None
+        folder, runs = self.store.path if self.store else None, self.roster.everyone()
         if folder:
             steps, scores = runfolder.read_scores(folder, self.settings.runs)
+        for run in np.flatnonzero(self.solved()):  # it keeps its last score
+            ended = np.flatnonzero(np.isfinite(scores[run]))[-1]
+            scores[run, ended:] = scores[run, ended]
         result = Result(
-            self.settings, self.runs, steps, scores, self.seconds, self.finished(), folder
-        )
+            self.settings, runs, steps, scores, self.seconds, self.finished(), folder,
+            self.trials, self.testing,
+        )  # fmt: skip
         if folder and result.finished:
-            about = {"run": result.best, "steps": int(self.runs.steps[result.best])}
+            about = {"run": result.best, "steps": int(runs.steps[result.best])}
             checkpoint.save_model(folder / runfolder.BEST, result.agent, self.settings, **about)
         return result
 

@@ -27,10 +27,12 @@ class Factors(eqx.Module):
 
 
 class Observation(eqx.Module):
-    """What the agent sees in one step: the Core's vector and any number of named Factor types."""
+    """What the agent sees in one step: the Core's vector, any number of named Factor types, and,
+    for agents that take one, an image."""
 
     core: Float[Array, " core"]
     factors: dict[str, Factors] = dataclasses.field(default_factory=dict)
+    image: Float[Array, "width height channels"] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,7 @@ class ObservationSpec:
     core: int
     factors: tuple[tuple[str, int, int], ...] = ()
     """(name, largest count, size of one) for each Factor type, sorted by name."""
+    image: tuple[int, int, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import pytest
 
 from wmg import checkpoint, experiments
 from wmg.config import BadInput, Pathfinding
+from wmg.experiments import pathfinding
 from wmg.types import count_parameters
 
 TABLE_20M = r"""
@@ -82,7 +83,8 @@ COLUMNS = {
 
 
 def test_there_is_a_preset_for_each_column_of_the_papers_tables():
-    assert experiments.PRESETS.keys() == COLUMNS.keys()
+    assert pathfinding.PRESETS.keys() == COLUMNS.keys()
+    assert experiments.PRESETS.items() >= pathfinding.PRESETS.items()
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -161,7 +163,7 @@ def test_a_preset_has_as_many_parameters_as_its_formula_says(name):
 def test_the_targets_quote_the_papers_numbers():
     quoted = {
         name: {cell.label: cell.paper for cell in target.cells.values() if cell.paper is not None}
-        for name, target in experiments.TARGETS.items()
+        for name, target in pathfinding.TARGETS.items()
     }
     assert quoted == {
         "parameter-counts": {"WMG": 132507, "nr-WMG, full history": 204963, "GRU": 1139459},
@@ -208,11 +210,13 @@ def test_the_test_on_24_steps_changes_nothing_but_the_number_of_nodes():
             "parameter-count",
             "there is no target 'parameter-count'; did you mean 'parameter-counts'?",
         ),
+        (experiments.find_preset, "zzz", "there is no preset 'zzz'; wmg list shows them"),
         (
             experiments.find_target,
             "zzz",
             "there is no target 'zzz'; there are parameter-counts, training-speed, "
-            "depth-baselines, pathfinding, pathfinding-6-memos, pathfinding-24-steps",
+            "depth-baselines, pathfinding, pathfinding-6-memos, pathfinding-24-steps, "
+            "babyai-parameter-counts, babyai-training-speed, babyai-table, babyai-sensitivity",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Reports and verdicts from hand-made results."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -262,3 +263,176 @@ def test_without_results_there_is_no_report(tmp_path):
     with pytest.raises(BadInput) as refusal:
         made(tmp_path)
     assert str(refusal.value) == f"there are no results of made-up in {tmp_path}"
+
+
+SOLVE = Config(steps=8000, report_every=25, goal=config.Goal())
+RACE = Target(
+    title="Race",
+    source="nowhere",
+    measure="efficiency",
+    unit="thousand interactions",
+    runs=4,
+    cells={
+        "wmg": Cell("WMG", SOLVE, 1.6),
+        "gru": Cell("GRU", SOLVE, 1.7),
+        "cnn": Cell("CNN+GRU", SOLVE),
+    },
+    claims=(
+        Claim("WMG needs 1.6 thousand, or up to a quarter more", "wmg", "below", 1.6, times=1.25),
+        Claim("WMG needs fewer than GRU", "wmg", "below", "gru"),
+    ),
+)
+
+
+def write_race(out, cell, group, crossings, seed, diverged=0, **changes):
+    settings = config.to_dict(SOLVE) | {"seed": seed, "runs": len(crossings)} | changes
+    data = {
+        "config": settings,
+        "crossings": crossings,
+        "diverged": diverged,
+        "seconds": 40.0,
+        "testing_seconds": 10.0 * (group + 1),
+        "hardware": HERE,
+        "command": f"wmg reproduce race --cells {cell} --groups {group}",
+    }
+    place = out / "race" / cell / f"group-{group:03d}"
+    place.mkdir(parents=True)
+    (place / "result.json").write_text(json.dumps(data))
+    return place / "result.json"
+
+
+@pytest.fixture
+def race(tmp_path):
+    """WMG in two groups, one run of four censored; GRU mostly unsolved, one run diverged."""
+    write_race(tmp_path, "wmg", 0, [1500.0, None], seed=0)
+    write_race(tmp_path, "wmg", 1, [1700.0, 1900.0], seed=2)
+    write_race(tmp_path, "gru", 0, [2000.0, None, None, None], seed=0, diverged=1)
+    return tmp_path
+
+
+def strictly(path):
+    return json.loads(path.read_text(), parse_constant=pytest.fail)
+
+
+def test_runs_that_were_not_solved_count_as_slower_than_all_others(race):
+    data = report.report("race", RACE, race)
+    row = data["cells"]["wmg"]
+    assert row["value"] == pytest.approx(1.8)  # of 1.5, 1.7, 1.9 and more than 8
+    assert row["first_quartile"] == pytest.approx(1.65) and row["third_quartile"] is None
+    assert (row["solved"], row["runs"]) == (3, 4)
+    assert row["interval_of_median"] == [1.5, None] and row["standard_error"] is None
+    assert row["test_every"] == 25
+    assert row["share_of_time_testing"] == pytest.approx(30 / 80)
+
+
+def test_a_median_that_was_not_reached_is_no_number(race):
+    row = report.report("race", RACE, race)["cells"]["gru"]
+    assert row["value"] is None and row["first_quartile"] is None
+    assert (row["solved"], row["runs"]) == (1, 4)
+
+
+def test_runs_that_diverged_are_among_those_that_were_not_solved(race):
+    data = report.report("race", RACE, race)
+    assert data["scale"] == (
+        "wmg: 4 of 4 runs, 8,000 of 8,000 steps; gru: 4 of 4 runs, 8,000 of 8,000 steps, 1 diverged"
+    )
+
+
+def test_the_interval_of_tests_is_that_of_the_results(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0, report_every=50)
+    assert report.report("race", RACE, tmp_path)["cells"]["wmg"]["test_every"] == 50
+
+
+def test_cells_that_were_not_run_are_listed_with_their_commands(race):
+    data = report.report("race", RACE, race)
+    assert data["not_run"] == {"cnn": "wmg reproduce race --cells cnn"}
+    text = (race / "race" / "report.md").read_text()
+    assert "Not run:\n\n```\nwmg reproduce race --cells cnn\n```\n" in text
+
+
+def test_a_report_of_efficiency_is_strict_json_and_a_table_with_dashes(race):
+    data = report.report("race", RACE, race)
+    assert strictly(race / "race" / "report.json") == data
+    lines = (race / "race" / "report.md").read_text().splitlines()
+    assert lines[4:8] == [
+        "| thousand interactions | median | quartiles | 95% of median | solved | paper "
+        "| test every | time spent testing |",
+        "|---|---|---|---|---|---|---|---|",
+        "| WMG | 1.80 | 1.65 to - | 1.50 to - | 3 of 4 | 1.6 | 25 steps | 38% |",
+        "| GRU | - | - to - | 2.00 to - | 1 of 4 | 1.7 | 25 steps | 25% |",
+    ]
+    assert "| WMG needs fewer than GRU | holds | 1.80 against - |" in lines
+
+
+def test_a_figure_is_drawn_of_medians(race):
+    report.report("race", RACE, race)
+    assert (race / "race" / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_cell_that_nobody_solved_is_reported_and_drawn(tmp_path):
+    write_race(tmp_path, "wmg", 0, [None, None], seed=0)
+    data = report.report("race", RACE, tmp_path)
+    assert data["cells"]["wmg"]["value"] is None
+    assert data["cells"]["wmg"]["interval_of_median"] == [None, None]
+    assert data["claims"][0]["verdict"] == "fails"
+    assert (tmp_path / "race" / "figure.png").exists()
+
+
+def test_a_run_with_a_goal_is_not_counted_twice(tmp_path):
+    one = write_race(tmp_path, "wmg", 0, [1500.0, None], seed=0)
+    other = write_race(tmp_path, "wmg", 1, [1700.0], seed=1)
+    with pytest.raises(BadInput) as refusal:
+        report.report("race", RACE, tmp_path)
+    assert str(refusal.value) == f"{other} and {one} both hold the run of seed 1"
+
+
+def test_results_with_other_intervals_are_not_pooled(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0)
+    write_race(tmp_path, "wmg", 1, [1700.0], seed=1, report_every=50)
+    with pytest.raises(BadInput, match="another config"):
+        report.report("race", RACE, tmp_path)
+
+
+def needed(*steps):
+    """An outcome of runs with a goal; None for one that did not meet it."""
+    found = outcome(*[np.inf if x is None else x for x in steps])
+    return dataclasses.replace(found, censored=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [((1.9, 2.0, 2.1), "holds"), ((1.9, 2.01, 2.1), "fails"), ((2.0,), "holds")],
+)
+def test_below_a_number_means_that_the_median_is_no_higher(steps, verdict):
+    claim = Claim("x", "a", "below", 1.6, times=1.25)
+    assert judge(claim, {"a": needed(*steps)}, True)[0] == verdict
+
+
+FAST, FASTER = np.linspace(10, 11, 30), np.linspace(1, 1.1, 30)
+HALF = [*[1.0] * 10, *[None] * 20]
+"""More than half of these runs did not meet their goal."""
+
+
+@pytest.mark.parametrize(
+    ("ours", "other", "times", "verdict"),
+    [
+        (FASTER, FAST, 1.0, "holds"),
+        (FAST, FASTER, 1.0, "fails"),
+        (FAST, FAST + 0.1, 1.0, "fails"),  # by less than two standard errors
+        (FASTER, FAST, 0.15, "holds"),
+        (FASTER, FAST, 0.1, "fails"),  # a tenth, but not by more than errors
+        (FAST, HALF, 1.0, "holds"),
+        (HALF, FAST, 1.0, "fails"),
+        (HALF, HALF, 1.0, "not judged"),
+        ([1.0], FAST, 1.0, "not judged"),
+    ],
+)
+def test_below_a_cell_means_by_more_than_two_standard_errors(ours, other, times, verdict):
+    cells = {"a": needed(*ours), "b": needed(*other)}
+    assert judge(Claim("x", "a", "below", "b", times=times), cells, True)[0] == verdict
+
+
+def test_medians_that_nobody_reached_are_named_in_the_verdict():
+    cells = {"a": needed(*HALF), "b": needed(*HALF), "c": needed(*FAST)}
+    assert judge(Claim("x", "a", "below", "b"), cells, True)[1] == "neither median was reached"
+    assert judge(Claim("x", "c", "below", "a"), cells, True)[1] == "10.50 against -"

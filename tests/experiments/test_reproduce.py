@@ -10,7 +10,7 @@ import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import evaluate, experiments, models
-from wmg.config import BadInput, Pathfinding
+from wmg.config import WMG, BabyAI, BadInput, Config, Goal, Pathfinding
 from wmg.experiments import report, reproduce
 from wmg.experiments.reproduce import Scale
 from wmg.experiments.target import Cell, Claim, Target
@@ -218,3 +218,88 @@ def test_depth_baselines_run_through(tmp_path, monkeypatch):
     assert rows["depth-6"]["value"] == 100 and rows["depth-6"]["standard_error"] == 0
     assert abs(rows["depth-1"]["value"] - 86.9) < 5 * rows["depth-1"]["standard_error"]
     assert verdicts[1:] == ["not judged", "not judged", "holds"]
+
+
+# A random agent solves a quarter: a goal of 30% in 20 episodes is met sooner or later.
+TOY = Config(
+    env=BabyAI("GoToObj"),
+    agent=WMG("none", 0, 0, layers=1, heads=1, head_size=2, hidden=2, actor_critic=2),
+    t_max=4,
+    steps=50,
+    report_every=8,
+    goal=Goal(0.3, 20),
+)
+RACE = Target(
+    title="Race",
+    source="nowhere",
+    measure="efficiency",
+    unit="thousand interactions",
+    runs=100,
+    cells={"toy": Cell("Toy", TOY, 1.4), "other": Cell("Other", TOY)},
+    claims=(Claim("Toy needs 1.4 thousand", "toy", "below", 1.4, times=1.25),),
+)
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory):
+    """Three runs with a goal in two groups, the first of them stopped after two reports."""
+    out = tmp_path_factory.mktemp("raced")
+    scale, left = Scale(runs=3, group_size=2), iter(range(1))
+
+    def interrupt(progress):
+        if next(left, None) is None:
+            signal.raise_signal(signal.SIGTERM)
+
+    assert not reproduce.run_cell("race", RACE, "toy", scale, out, interrupt)
+    assert not list(out.rglob("result.json"))
+    return out
+
+
+def race(capsys, monkeypatch, out):
+    monkeypatch.setitem(experiments.TARGETS, "race", RACE)
+    args = ["reproduce", "race", "--cells", "toy", "--runs=3", "--group-size=2", "--out", out]
+    code, text, _ = tiny.command(capsys, *args, "--json")
+    assert code == 0
+    return json.loads(text, parse_constant=pytest.fail)
+
+
+def test_a_race_that_was_stopped_goes_on_and_is_reported(raced, capsys, monkeypatch):
+    data = race(capsys, monkeypatch, raced)
+    groups = [raced / "race" / "toy" / f"group-00{i}" for i in (0, 1)]
+    results = [json.loads((g / "result.json").read_text()) for g in groups]
+    assert [len(result["crossings"]) for result in results] == [2, 1]
+    for group, result in zip(groups, results, strict=True):
+        logs = tiny.lines(group / "train")
+        for log, steps, taken, last in zip(
+            logs, result["crossings"], result["steps_taken"], result["last_tests"], strict=True
+        ):
+            assert (steps is not None) == (last[0] >= 6 and last[1] == 20)
+            assert taken == log[-1]["steps"] and (steps is None or steps <= taken)
+            assert last == [log[-1]["test_solved"], log[-1]["test_episodes"]]
+        assert result["diverged"] == 0 and 0 < result["testing_seconds"] <= result["seconds"]
+        assert result["config"]["goal"] == {"success": 0.3, "episodes": 20}
+        assert result["command"].startswith("wmg reproduce race --cells toy --runs 3 --steps 50 ")
+    row = data["cells"]["toy"]
+    found = [x for result in results for x in result["crossings"] if x is not None]
+    assert (row["runs"], row["solved"], row["test_every"]) == (3, len(found), 8)
+    assert len(found) >= 2 and row["value"] == pytest.approx(
+        np.median([*found, *[np.inf] * (3 - len(found))]) / 1000
+    )
+    assert data["not_run"] == {"other": "wmg reproduce race --cells other"}
+
+
+def test_a_race_that_has_ended_is_not_run_again(raced, capsys, monkeypatch):
+    race(capsys, monkeypatch, raced)
+    before = tiny.contents(raced)
+    monkeypatch.setattr(reproduce.train, "train", never)
+    race(capsys, monkeypatch, raced)
+    assert tiny.contents(raced) == before
+
+
+def test_a_race_in_pieces_is_the_same_as_in_one(raced, capsys, monkeypatch, tmp_path):
+    race(capsys, monkeypatch, raced)
+    assert reproduce.run_cell("race", RACE, "toy", Scale(runs=3), tmp_path, quiet)
+    one = json.loads((tmp_path / "race/toy/group-000/result.json").read_text())
+    parts = [json.loads((raced / f"race/toy/group-00{i}/result.json").read_text()) for i in (0, 1)]
+    for name in ("crossings", "steps_taken", "last_tests"):
+        assert one[name] == [x for part in parts for x in part[name]]

@@ -1,5 +1,6 @@
 """The authors' files: models without PyTorch, settings, and the names of weights."""
 
+import dataclasses
 import io
 import os
 import pathlib
@@ -12,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from wmg import agents, config
+from wmg import agents, config, experiments
 from wmg.config import BadInput
 from wmg.interop import official, official_settings, torch_file
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
@@ -346,6 +347,110 @@ def test_settings_are_understood():
         hyper=config.Hyper(learning_rate=1.6e-4, grad_clip=16.0, adam_eps=1e-6),
         t_max=8,
     )
+
+
+BABYAI = """
+ENV = BabyAI_Env
+REPORTING_INTERVAL = 1000
+TOTAL_STEPS = 80000
+AGENT_NET = WMG_Network
+V2 = False
+BABYAI_ENV_LEVEL = BabyAI-GoToLocal-v0
+USE_SUCCESS_RATE = True
+SUCCESS_RATE_THRESHOLD = 0.99
+HELDOUT_TESTING = True
+NUM_TEST_EPISODES = 10000
+OBS_ENCODER = Factored
+BINARY_REWARD = True
+A3C_T_MAX = 6
+LEARNING_RATE = 6.3e-05
+DISCOUNT_FACTOR = 0.5
+GRADIENT_CLIP = 512.0
+ENTROPY_TERM_STRENGTH = 0.1
+ADAM_EPS = 1e-12
+REWARD_SCALE = 32.0
+WMG_MAX_OBS = 0
+WMG_MAX_MEMOS = 8
+WMG_MEMO_SIZE = 32
+WMG_NUM_LAYERS = 4
+WMG_NUM_ATTENTION_HEADS = 2
+WMG_ATTENTION_HEAD_SIZE = 128
+WMG_HIDDEN_SIZE = 32
+AC_HIDDEN_LAYER_SIZE = 2048
+"""
+
+
+def read_babyai(*change):
+    text = BABYAI.replace(*change) if change else BABYAI
+    return official_settings.config_from_settings(official_settings.parse_settings(text))
+
+
+def test_the_released_settings_of_level_4_are_the_papers():
+    preset = experiments.PRESETS["babyai/level4/wmg-factored"]
+    assert read_babyai() == dataclasses.replace(preset, steps=80_000)
+
+
+def test_settings_for_testing_alone_have_no_goal():
+    assert read_babyai("HELDOUT_TESTING = True", "HELDOUT_TESTING = False").goal is None
+
+
+def test_the_authors_level_2_is_the_one_with_boxes():
+    env = read_babyai("GoToLocal", "GoToRedBallGrey").env
+    assert env == config.BabyAI("GoToRedBallGreyBoxes")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("GoToLocal", "GoToSeq"), "BABYAI_ENV_LEVEL must be one of BabyAI-GoToObj-v0,"),
+        (("= Factored", "= Raw"), "OBS_ENCODER must be one of Factored, Flat,"),
+        (("OBS_ENCODER = Factored", ""), "OBS_ENCODER must be one of"),
+        (("BINARY_REWARD = True", "BINARY_REWARD = 1"), "BINARY_REWARD must be True or False"),
+        (("THRESHOLD = 0.99", "THRESHOLD = 99.0"), "success must be a number above 0"),
+        (("NUM_TEST_EPISODES = 10000", ""), "the settings have no NUM_TEST_EPISODES"),
+    ],
+)
+def test_settings_of_babyai_that_cannot_be_used_are_refused(change, reason):
+    with pytest.raises(BadInput) as error:
+        read_babyai(*change)
+    assert reason in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("model", ["wmg-factored", "gru-factored", "wmg-flat", "gru-flat"])
+@pytest.mark.parametrize("level", [1, 2, 3, 4])
+def test_presets_of_babyai_survive_a_round_trip(level, model):
+    preset = experiments.PRESETS[f"babyai/level{level}/{model}"]
+    settings = official_settings.settings_from_config(preset)
+    assert official_settings.config_from_settings(settings) == preset
+
+
+def test_rewards_and_missing_goals_survive_a_round_trip():
+    changed = dataclasses.replace(
+        read_babyai(), env=config.BabyAI("PickupLoc", "flat", "minigrid"), goal=None
+    )
+    settings = official_settings.settings_from_config(changed)
+    assert official_settings.config_from_settings(settings) == changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"env": config.BabyAI("GoToRedBallGrey")}, "cannot run GoToRedBallGrey as it is today"),
+        ({"agent": config.CNNGRU()}, "has only the GRU and the WMG agent with a memory"),
+        ({"agent": config.WMG("none", 0, 0)}, "has only the GRU and the WMG agent with a memory"),
+    ],
+)
+def test_experiments_that_the_authors_code_cannot_run_are_refused(changes, reason):
+    with pytest.raises(BadInput, match=reason):
+        official_settings.settings_from_config(dataclasses.replace(read_babyai(), **changes))
+
+
+def test_a_cnn_gru_is_not_exported():
+    spec = EnvSpec(ObservationSpec(2, image=(7, 7, 3)), 2, 1, "success")
+    settings = config.CNNGRU((1, 1, 1), 1, 1, 1)
+    agent = agents.make("cnn-gru", dataclasses.asdict(settings), spec, jax.random.key(0))
+    with pytest.raises(BadInput, match=r"^the authors' code has no agent like CNNGRU$"):
+        official.export_weights(agent)
 
 
 @pytest.mark.parametrize("name", AGENTS)

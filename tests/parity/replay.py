@@ -1,9 +1,11 @@
 """Replay recordings of the authors' implementation: `python tests/parity/replay.py FILE...`
 
-A file holds a stream of observations, actions and rewards, and what the authors' network
-and updates made of it. The stream is played here through the code that trains agents
-(`a3c.window`), and every number compared. One line per file; the exit code is 1 if an error
-is above 1e-5, and 2 if a file cannot be replayed.
+A file of the network form holds a stream of observations, actions and rewards, and what the
+authors' network and updates made of it. The stream is played here through the code that
+trains agents (`a3c.window`), and every number compared. A file of the BabyAI form holds
+moments of minigrid and what the authors' encoders made of them. One line per file; the exit
+code is 1 if an error is above 1e-5 (of an encoding: above 0), and 2 if a file cannot be
+replayed.
 """
 
 import dataclasses
@@ -25,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from wmg import a3c, deferred
 from wmg.agents.memory import Memory
 from wmg.config import BadInput, Config, Hyper
+from wmg.envs.babyai import encode, missions, vocabulary
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
@@ -36,6 +39,10 @@ KEYS = (
     *("core", "factors", "num_factors", "action", "reward", "done", "logits", "value"),
     *("state_newest_first", "update_after_step", "next_core", "next_factors"),
 )
+"""The stream of the network form."""
+ENCODED = {"core": 63, "flat": 929, "cnn_vector": 47}
+MOMENTS = ("mission", "direction", "image", "last_action", *ENCODED, "factors", "num_factors")
+"""The BabyAI form."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,24 +90,45 @@ class Script(Env[Int[Array, ""]]):
         return Step(state + 1, self.observe(state + 1), self.reward[state], done, no, no)
 
 
-def read(path: pathlib.Path) -> Recording:
-    """The recording in a file of the network form."""
+def load(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """All arrays of a file."""
     try:
         with path.open("rb") as handle, np.load(handle) as file:
-            data = {name: file[name] for name in file.files}
+            return {name: file[name] for name in file.files}
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, TypeError, zlib.error, zipfile.BadZipFile) as error:
         raise BadInput(f"{path} is not an .npz file of numbers: {error}") from None
+
+
+def require_keys(path: pathlib.Path, data: dict[str, np.ndarray], keys: tuple[str, ...]) -> None:
+    missing = [key for key in keys if key not in data]
+    if missing:
+        raise BadInput(f"{path} has no {missing[0]!r}")
+
+
+def require_shapes(
+    path: pathlib.Path, data: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
+) -> None:
+    for key, shape in shapes.items():
+        if data[key].shape != shape:
+            raise BadInput(f"{path}: {key} has shape {data[key].shape}, expected {shape}")
+
+
+def require_whole(path: pathlib.Path, key: str, values: np.ndarray, least: int, end: int) -> None:
+    if values.dtype.kind not in "iu" or not ((values >= least) & (values < end)).all():
+        raise BadInput(f"{path}: {key} must be whole numbers from {least} to {end - 1}")
+
+
+def read(path: pathlib.Path, data: dict[str, np.ndarray]) -> Recording:
+    """The recording in a file of the network form."""
     parts = {
         part: {k.removeprefix(part): v for k, v in data.items() if k.startswith(part)}
         for part in ("weights/", "updated/")
     }
-    if "settings" not in data or not parts["weights/"]:
-        raise BadInput(f"{path}: form not known")
-    missing = [key for key in KEYS if key not in data]
-    if missing:
-        raise BadInput(f"{path} has no {missing[0]!r}")
+    if not parts["weights/"]:
+        raise BadInput(f"{path} has no 'weights/'")
+    require_keys(path, data, KEYS)
     try:
         settings = json.loads(str(data["settings"]))
     except json.JSONDecodeError as error:
@@ -130,14 +158,9 @@ def check_shapes(path: pathlib.Path, recording: Recording) -> None:
     }
     if len(spec.factors) > 1:
         raise BadInput(f"{path} has more than one Factor type")
-    for key, shape in expected.items():
-        given = recording.stream[key].shape
-        if given != shape:
-            raise BadInput(f"{path}: {key} has shape {given}, expected {shape}")
+    require_shapes(path, recording.stream, expected)
     for key, end in (("action", actions), ("num_factors", padded + 1)):
-        values = recording.stream[key]
-        if values.dtype.kind not in "iu" or not ((values >= 0) & (values < end)).all():
-            raise BadInput(f"{path}: {key} must be whole numbers from 0 to {end - 1}")
+        require_whole(path, key, recording.stream[key], 0, end)
     if set(recording.updated) != set(recording.weights):
         raise BadInput(f"{path}: weights/ and updated/ do not have the same names")
 
@@ -208,20 +231,26 @@ def play_window(
         return result, gradient
 
     noise = 1e6 * jax.nn.one_hot(actions, env.spec.actions)
-    with (
-        mock.patch.object(a3c.jax.random, "gumbel", lambda key, shape: noise),
-        mock.patch.object(a3c.deferred, "value_and_grad", both),
-    ):
-        run, _ = a3c.window(env, hyper, run, t_max, 1)
+    with mock.patch.object(a3c.deferred, "value_and_grad", both):
+        run, _ = a3c.window(env, hyper, run, t_max, 1, noise)
     return run, errors[-1]
 
 
 def replay(path: pathlib.Path, check_gradient: bool = True) -> dict[str, float]:
-    """The largest absolute error of each quantity in a recording.
+    """The largest absolute error of each quantity in a file of any form.
 
     Checking the deferred gradient against the ordinary one doubles the time to compile.
     """
-    recording = read(path)
+    data = load(path)
+    if "settings" in data:
+        return replay_network(read(path, data), check_gradient)
+    if "mission" in data:
+        return replay_encodings(path, data)
+    raise BadInput(f"{path}: form not known")
+
+
+def replay_network(recording: Recording, check_gradient: bool) -> dict[str, float]:
+    """The largest absolute error of each quantity of the network form."""
     env, stream, steps = script(recording), recording.stream, recording.steps
     t_max = min(recording.config.t_max, steps + 1)  # A longer window never fills.
     agent = official.build_agent(recording.config.agent, recording.weights)
@@ -269,6 +298,51 @@ def compare(
             if not name.endswith(FREE)
         ),
     }
+
+
+def replay_encodings(path: pathlib.Path, data: dict[str, np.ndarray]) -> dict[str, float]:
+    """The error of each encoding: 0 if all its numbers are identical, infinite if not."""
+    moments = read_moments(path, data)
+    limit = data["factors"].shape[1]
+    try:
+        things = [encode.things(moment, limit) for moment in moments]
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+    ours = {
+        "core": [encode.core(moment) for moment in moments],
+        "factors": [factors for factors, _ in things],
+        "num_factors": [present.sum() for _, present in things],
+        "flat": [encode.flat(moment) for moment in moments],
+        "cnn_vector": [encode.vector(moment) for moment in moments],
+    }
+    return {
+        key: 0.0 if np.array_equal(np.stack(values), data[key]) else float("inf")
+        for key, values in ours.items()
+    }
+
+
+def read_moments(path: pathlib.Path, data: dict[str, np.ndarray]) -> list[encode.View]:
+    """What the agent was told at each moment of a file of the BabyAI form."""
+    require_keys(path, data, MOMENTS)
+    count, side = len(data["image"]), vocabulary.VIEW
+    shapes = {
+        **{key: (count,) for key in ("mission", "direction", "last_action", "num_factors")},
+        **{key: (count, size) for key, size in ENCODED.items()},
+        "image": (count, side, side, 3),
+        "factors": (count, *data["factors"].shape[1:2], encode.FACTOR),
+    }
+    require_shapes(path, data, shapes)
+    require_whole(path, "direction", data["direction"], 0, encode.DIRECTIONS)
+    require_whole(path, "last_action", data["last_action"], -1, len(vocabulary.ACTIONS))
+    ends = (encode.CELL_TYPES, len(vocabulary.COLOURS), encode.DOOR_STATES)
+    for channel, end in enumerate(ends):
+        require_whole(path, f"image[..., {channel}]", data["image"][..., channel], 0, end)
+    try:
+        said = [missions.encode(missions.parse(str(text))) for text in data["mission"]]
+        told = (data["image"], data["direction"].tolist(), said, data["last_action"].tolist())
+        return [encode.View(*moment) for moment in zip(*told, strict=True)]
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def largest(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -16,17 +16,17 @@ NAMES = sorted(path.name for path in (HERE / "data").glob("*.npz"))
 SHARED = HERE.parents[2] / "shared" / "parity"
 
 
-def changed(folder, **values):
+def changed(folder, source="gru_flat", **values):
     """A copy of a small recording with some of its arrays replaced."""
-    with np.load(HERE / "data" / "gru_flat.npz") as file:
+    with np.load(HERE / "data" / f"{source}.npz") as file:
         data = {name: file[name] for name in file.files}
     path = folder / "changed.npz"
     np.savez(path, **data | {name.replace("__", "/"): v for name, v in values.items()})
     return path
 
 
-def test_all_five_forms_are_here():
-    assert len(NAMES) == 5
+def test_five_recordings_of_networks_and_one_of_encodings_are_here():
+    assert len(NAMES) == 6 and "babyai_encodings.npz" in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,3 +87,38 @@ def test_a_truncated_file_is_refused(tmp_path, capsys):
         pathlib.Path(path).write_bytes(whole[:size])
         assert replay.main([str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 3
+
+
+def test_every_encoding_of_babyai_is_identical():
+    errors = replay.replay(HERE / "data" / "babyai_encodings.npz")
+    assert errors == dict.fromkeys(("core", "factors", "num_factors", "flat", "cnn_vector"), 0.0)
+
+
+@pytest.mark.parametrize("key", ["core", "factors", "num_factors", "flat", "cnn_vector"])
+def test_one_number_that_differs_by_little_is_a_failure(tmp_path, capsys, key):
+    with np.load(HERE / "data" / "babyai_encodings.npz") as file:
+        values = file[key].copy()
+    small = 1 if values.dtype.kind == "i" else np.float32(1e-6)
+    values[(-1,) * values.ndim] += small
+    path = changed(tmp_path, "babyai_encodings", **{key: values})
+    assert replay.main([str(path)]) == 1
+    assert f"{key} inf" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"mission": np.array(["fetch the ball"] * 508)}, "'fetch the ball' is not in BabyAI's"),
+        ({"direction": np.full(508, 4)}, "direction must be whole numbers from 0 to 3"),
+        ({"last_action": np.full(508, -2)}, "last_action must be whole numbers from -1 to 6"),
+        ({"image": np.zeros((508, 7, 7), int)}, "image has shape (508, 7, 7)"),
+        ({"image": np.full((508, 7, 7, 3), 8)}, "image[..., 1] must be whole numbers from 0 to 5"),
+        ({"factors": np.zeros((508, 1, 29))}, "things are in view, and there is room for 1"),
+        ({"factors": np.zeros(508)}, "factors has shape (508,)"),
+        ({"flat": np.zeros((508, 3))}, "flat has shape (508, 3), expected (508, 929)"),
+    ],
+)
+def test_malformed_encodings_are_refused_in_one_sentence(tmp_path, capsys, values, reason):
+    assert replay.main([str(changed(tmp_path, "babyai_encodings", **values))]) == 2
+    output = capsys.readouterr().err
+    assert reason in output and output.count("\n") == 1

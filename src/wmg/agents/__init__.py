@@ -7,6 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from wmg.agents.baselines import Depth as Depth
 from wmg.agents.baselines import Random as Random
+from wmg.agents.cnn_gru import CNNGRU as CNNGRU
 from wmg.agents.gru import GRU as GRU
 from wmg.agents.wmg import WMG as WMG
 from wmg.types import Agent, EnvSpec
@@ -14,6 +15,7 @@ from wmg.types import Agent, EnvSpec
 AGENTS: dict[str, Callable[..., Agent]] = {
     "wmg": WMG,
     "gru": GRU,
+    "cnn-gru": CNNGRU,
     "depth": Depth,
     "random": Random,
 }

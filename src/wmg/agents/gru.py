@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from wmg.agents.accepts import require_parts
 from wmg.agents.heads import ActorCritic
 from wmg.agents.layers import Linear
 from wmg.types import Agent, Observation, ObservationSpec, Output
@@ -25,6 +26,10 @@ class GRUCell(eqx.Module):
             for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)
         ]
         return GRUCell(Linear(draws[0], draws[1]), Linear(draws[2], draws[3]))
+
+    def initial_memory(self) -> Float[Array, " size"]:
+        """Zeros, as an episode begins."""
+        return jnp.zeros(self.hidden.weight.shape[1])
 
     def __call__(
         self, x: Float[Array, " in"], memory: Float[Array, " size"]
@@ -54,16 +59,14 @@ class GRU(Agent[Array]):
         actor_critic: int,
         key: PRNGKeyArray,
     ):
-        if observation.factors:
-            names = ", ".join(name for name, _, _ in observation.factors)
-            raise ValueError(f"the GRU agent takes no Factors, but the observation has {names}")
+        require_parts("GRU", observation)
         ekey, ckey, akey = jax.random.split(key, 3)
         self.embedding = Linear.create(observation.core, embedding, key=ekey)
         self.cell = GRUCell.create(embedding, size, key=ckey)
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
 
     def initial_memory(self) -> Float[Array, " size"]:
-        return jnp.zeros(self.cell.hidden.weight.shape[1])
+        return self.cell.initial_memory()
 
     def __call__(
         self, observation: Observation, memory: Float[Array, " size"]

@@ -32,7 +32,8 @@ class Linear(eqx.Module):
         return Linear(jnp.zeros((outputs, inputs)), jnp.zeros(outputs))
 
     def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
-        return x @ self.weight.T + self.bias
+        # Not `x @ weight.T`, for which a large matrix may be transposed in memory.
+        return jax.lax.dot_general(x, self.weight, (((x.ndim - 1,), (1,)), ((), ()))) + self.bias
 
     def pull_back(self, dy: Float[Array, "*rows out"]) -> Float[Array, "*rows in"]:
         """The input's cotangent, given the output's."""

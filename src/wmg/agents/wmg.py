@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from wmg.agents.accepts import require_parts
 from wmg.agents.heads import ActorCritic
 from wmg.agents.layers import Linear
 from wmg.agents.memory import Memory
@@ -104,6 +105,7 @@ class WMG(Agent[Memory]):
         age: AgeEncoding,
         key: PRNGKeyArray,
     ):
+        require_parts("WMG", observation, factors=True)
         size = heads * head_size
         ckey, fkey, mkey, tkey, nkey, akey = jax.random.split(key, 6)
         fkeys = jax.random.split(fkey, len(observation.factors))

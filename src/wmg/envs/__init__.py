@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from wmg.envs.babyai import BabyAI as BabyAI
 from wmg.envs.pathfinding import Pathfinding as Pathfinding
 from wmg.types import Env
 
 ENVS: dict[str, Callable[..., Env]] = {
+    "babyai": BabyAI,
     "pathfinding": Pathfinding,
 }
 

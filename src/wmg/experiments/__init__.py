@@ -6,11 +6,14 @@ A new preset or target is an entry in one of the files here and, for a new file,
 import difflib
 
 from wmg.config import BadInput, Config
-from wmg.experiments import pathfinding
+from wmg.experiments import babyai, pathfinding
 from wmg.experiments.target import Target
 
-PRESETS: dict[str, Config] = {**pathfinding.PRESETS}
-TARGETS: dict[str, Target] = {**pathfinding.TARGETS}
+PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS}
+TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS}
+
+MOST_NAMES = 12
+"""A sentence that names more than this is not one to read."""
 
 
 def find_preset(name: str) -> Config:
@@ -29,4 +32,6 @@ def find_target(name: str) -> Target:
 
 def _hint(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are {', '.join(known)}" if len(known) <= MOST_NAMES else "wmg list shows them"

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg import bench, checkpoint, config, evaluate, models, runfolder, train
+from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, train
 from wmg.agents.wmg import WMG, with_slots
 from wmg.config import BadInput, Config
 from wmg.experiments.target import Cell, Target
@@ -48,7 +48,7 @@ class Scale:
     def command(self, name: str, target: Target, cell: str, group: int, steps: int) -> str:
         """The command that does one group alone."""
         parts = f"wmg reproduce {name} --cells {cell} --runs {self.runs_of(target)}"
-        if target.measure == "curve":
+        if target.measure in TRAINED:
             parts += f" --steps {steps}"
         return f"{parts} --group-size {self.group_size} --groups {group}"
 
@@ -66,7 +66,7 @@ def run_cell(
     name: str, target: Target, cell: str, scale: Scale, out: pathlib.Path, show: Callable
 ) -> bool:
     """Run what is missing of a cell; whether all that was asked for is now there."""
-    if target.measure not in ("curve", "transfer"):
+    if target.measure not in GROUPED:
         path, command = out / name / cell / "result.json", f"wmg reproduce {name} --cells {cell}"
         measured = MEASURES[target.measure](target.cells[cell])
         _write(path, {**measured, "cell": cell, "command": command})
@@ -78,13 +78,13 @@ def run_cell(
             settings, runs=runs, seed=seed, steps=scale.steps or settings.steps
         )
         if (place / "result.json").exists():
-            if target.measure == "curve":
+            if target.measure in TRAINED:
                 check_asked(place / "result.json", settings)
             continue
         if target.measure == "transfer":
             result = transfer_group(settings, out / "pathfinding" / cell / place.name)
         else:
-            result = train_group(settings, place / "train", show)
+            result = TRAINED[target.measure](settings, place / "train", show)
         if result is None:
             return False
         command = scale.command(name, target, cell, group, settings.steps)
@@ -129,6 +129,24 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     }
 
 
+def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+    """Train a group until its runs meet their goal, or go on with it."""
+    result = train.train(settings, folder, resume=folder.exists(), show=show)
+    if not result.finished:
+        return None
+    return {
+        "config": config.to_dict(settings),
+        "crossings": [_rounded(x) if x is not None else None for x in result.crossings],
+        "steps_taken": [int(steps) for steps in result.runs.steps],
+        "last_tests": [[t[-1].solved, t[-1].episodes] if t else None for t in result.trials],
+        "diverged": int(np.asarray(result.runs.diverged).sum()),
+        "best": result.best,
+        "seconds": round(result.seconds, 1),
+        "testing_seconds": round(result.testing, 1),
+        "hardware": runfolder.hardware(),
+    }
+
+
 def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
     """Score the trained models of a group on this config's environment."""
     folder = trained / "train"
@@ -140,7 +158,7 @@ def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
     env = checkpoint.make_env(settings.env)
     scores = []
     for index in range(saved.runs):
-        agent = lengthen(train.take(runs.agent, index), saved, settings)
+        agent = lengthen(parallel.take(runs.agent, index), saved, settings)
         played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
         scores.append(_rounded(evaluate.scores(env.spec, played).mean()))
     return {
@@ -195,6 +213,15 @@ MEASURES: dict[str, Callable[[Cell], dict[str, Any]]] = {
     "speed": speed,
     "episodes": play,
 }
+
+
+TRAINED: dict[str, Callable[[Config, pathlib.Path, Callable], dict[str, Any] | None]] = {
+    "curve": train_group,
+    "efficiency": solve_group,
+}
+"""Measures of trained runs."""
+GROUPED = (*TRAINED, "transfer")
+"""Measures that are taken of groups of runs."""
 
 
 def _rounded(value: float) -> float | None:

@@ -22,11 +22,13 @@ class Claim:
 
     text: str
     cell: str
-    kind: Literal["equals", "above"]
-    """Whether `cell` must be within `margin` of `other`, or above it by more than that."""
+    kind: Literal["equals", "above", "below"]
+    """Whether `cell` must be within `margin` of `other`, or above or below it by more than that."""
     other: str | int | float
     """A number, or the name of another cell."""
     margin: float = 0.0
+    times: float = 1.0
+    """`other` is multiplied by this first: 1.25 leaves a quarter more."""
     full_scale: bool = False
     """Whether it can only be judged at the paper's number of steps."""
 
@@ -38,7 +40,7 @@ class Target:
     title: str
     source: str
     """Where in the paper."""
-    measure: Literal["parameters", "speed", "episodes", "curve", "transfer"]
+    measure: Literal["parameters", "speed", "episodes", "curve", "transfer", "efficiency"]
     unit: str
     cells: dict[str, Cell]
     claims: tuple[Claim, ...] = ()

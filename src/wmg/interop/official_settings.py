@@ -41,6 +41,22 @@ ANNEALING = {"ANNEAL_LR", "LR_GAMMA", "LR_ANNEALING_START"}
 SHAPES = {"V2", "WMG_MAX_OBS", "WMG_MAX_MEMOS", "WMG_MEMO_SIZE"}
 DURATION = {"TOTAL_STEPS": "steps", "REPORTING_INTERVAL": "report_every"}
 GENERAL = {"ENV", "NUM_PATTERNS", "AGENT_NET", "A3C_T_MAX", *DURATION}
+LEVELS = {
+    "BabyAI-GoToObj-v0": "GoToObj",
+    "BabyAI-GoToRedBallGrey-v0": "GoToRedBallGreyBoxes",
+    "BabyAI-GoToRedBall-v0": "GoToRedBall",
+    "BabyAI-GoToLocal-v0": "GoToLocal",
+    "BabyAI-PickupLoc-v0": "PickupLoc",
+}
+"""The authors' BabyAI is of a time when GoToRedBallGrey had boxes alone."""
+ENCODERS = {
+    "Factored": "factored",
+    "Flat": "flat",
+    "CnnFlat": "image",
+    "FactoredThenFlattened": "flattened",
+}
+GOAL = {"HELDOUT_TESTING", "SUCCESS_RATE_THRESHOLD", "NUM_TEST_EPISODES"}
+LEVEL = {"BABYAI_ENV_LEVEL", "OBS_ENCODER", "BINARY_REWARD"}
 IGNORED = {
     "TYPE_OF_RUN",
     "LOAD_MODEL_FROM",
@@ -48,15 +64,14 @@ IGNORED = {
     "ENV_RANDOM_SEED",
     "AGENT_RANDOM_SEED",
     "USE_SUCCESS_RATE",
-    "HELDOUT_TESTING",
     "NUM_EPISODES_TO_TEST",
     "MIN_FINAL_REWARD_FOR_SUCCESS",
     "ID",
 }
 """What a command says here: what to do, where files lie, what to measure, seeds."""
-KNOWN = {*HYPER, *WMG, *GRU} | OFF_ONLY | ANNEALING | SHAPES | GENERAL | IGNORED
+KNOWN = {*HYPER, *WMG, *GRU} | OFF_ONLY | ANNEALING | SHAPES | GENERAL | LEVEL | GOAL | IGNORED
 
-PATHFINDING = "Pathfinding_Env"
+PATHFINDING, BABYAI = "Pathfinding_Env", "BabyAI_Env"
 ANNEAL = 0.98
 ANNEAL_AFTER = 10_000_000
 """Sokoban's schedule, the only one the authors used."""
@@ -118,19 +133,40 @@ def config_from_settings(settings: Mapping[str, Value]) -> config.Config:
     for name in sorted(OFF_ONLY & set(settings)):
         if settings[name]:
             raise BadInput(f"{name} must be off, got {settings[name]!r}")
-    env = settings.get("ENV", PATHFINDING)
-    if env != PATHFINDING:
-        raise BadInput(f"ENV must be {PATHFINDING}, got {env!r}")
     optional = {
         ours: _number(settings, name, int) for name, ours in DURATION.items() if name in settings
     }
-    graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
+    env = _env(settings)
     return config.Config(
-        env=config.Pathfinding(nodes=_number(graph, "NUM_PATTERNS", int)),
+        env=env,
+        goal=_goal(settings) if isinstance(env, config.BabyAI) else None,
         agent=_agent(settings),
         hyper=_hyper(settings),
         t_max=_number(settings, "A3C_T_MAX", int),
         **optional,
+    )
+
+
+def _env(settings: Mapping[str, Value]) -> config.Env:
+    name = settings.get("ENV", PATHFINDING)
+    if name == PATHFINDING:
+        graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
+        return config.Pathfinding(nodes=_number(graph, "NUM_PATTERNS", int))
+    if name != BABYAI:
+        raise BadInput(f"ENV must be {PATHFINDING} or {BABYAI}, got {name!r}")
+    return config.BabyAI(
+        level=_choice(settings, "BABYAI_ENV_LEVEL", LEVELS),
+        observation=_choice(settings, "OBS_ENCODER", ENCODERS),
+        reward="binary" if _flag(settings, "BINARY_REWARD") else "minigrid",
+    )
+
+
+def _goal(settings: Mapping[str, Value]) -> config.Goal | None:
+    if not _flag(settings, "HELDOUT_TESTING"):
+        return None
+    return config.Goal(
+        success=_number(settings, "SUCCESS_RATE_THRESHOLD", float),
+        episodes=_number(settings, "NUM_TEST_EPISODES", int),
     )
 
 
@@ -194,8 +230,7 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
     if env is None:
         raise BadInput("the authors' code cannot run an environment of your own")
     settings: dict[str, Value] = {
-        "ENV": PATHFINDING,
-        "NUM_PATTERNS": env.nodes,
+        **_env_settings(env, experiment.goal),
         "TOTAL_STEPS": experiment.steps,
         "REPORTING_INTERVAL": experiment.report_every,
         "A3C_T_MAX": experiment.t_max,
@@ -221,6 +256,28 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
     }
 
 
+def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]:
+    if isinstance(env, config.Pathfinding):
+        return {"ENV": PATHFINDING, "NUM_PATTERNS": env.nodes}
+    levels = {ours: name for name, ours in LEVELS.items()}
+    if env.level not in levels:
+        raise BadInput(f"the authors' code cannot run {env.level} as it is today")
+    settings: dict[str, Value] = {
+        "ENV": BABYAI,
+        "BABYAI_ENV_LEVEL": levels[env.level],
+        "OBS_ENCODER": {ours: name for name, ours in ENCODERS.items()}[env.observation],
+        "BINARY_REWARD": env.reward == "binary",
+        "USE_SUCCESS_RATE": True,
+        "HELDOUT_TESTING": goal is not None,
+    }
+    if goal is None:
+        return settings
+    return settings | {
+        "SUCCESS_RATE_THRESHOLD": goal.success,
+        "NUM_TEST_EPISODES": goal.episodes,
+    }
+
+
 def _sizes(agent: config.WMG | config.GRU, names: Mapping[str, str]) -> dict[str, Value]:
     return {name: getattr(agent, ours) for name, ours in names.items()}
 
@@ -230,6 +287,13 @@ def _flag(settings: Mapping[str, Value], name: str) -> bool:
     if not isinstance(value, bool):
         raise BadInput(f"{name} must be True or False, got {value!r}")
     return value
+
+
+def _choice(settings: Mapping[str, Value], name: str, ours: Mapping[str, str]) -> Any:
+    value = settings.get(name)
+    if value not in ours:
+        raise BadInput(f"{name} must be one of {', '.join(ours)}, got {value!r}")
+    return ours[str(value)]
 
 
 def _number(settings: Mapping[str, Value], name: str, kind: type[int] | type[float]) -> Any:

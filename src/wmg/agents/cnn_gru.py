@@ -1,0 +1,117 @@
+"""The GRU baseline for images: a convolutional network, one GRU cell, actor and critic.
+
+The paper names the network but does not draw it, and the authors' release lacks it; this is
+the wiring whose parameter counts are those the paper prints. The network is BabyAI's own,
+with the tuned numbers of channels: three 2x2 convolutions, each followed by a ReLU, and a 2x2
+max-pool after the first, so that 7x7 becomes 6x6, 3x3, 2x2 and at last a single cell. It takes
+the image's integers as they are, as BabyAI's does. The vector beside the image is embedded
+linearly, as in the GRU agent, and joins the network's result at the GRU cell.
+"""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from wmg.agents.accepts import require_parts
+from wmg.agents.gru import GRUCell
+from wmg.agents.heads import ActorCritic
+from wmg.agents.layers import Linear
+from wmg.types import Agent, Observation, ObservationSpec, Output
+
+LEAST = 7
+"""Cells along the side of the smallest image that three convolutions and a pool leave a cell of."""
+
+
+class CNN(eqx.Module):
+    """Three convolutions with a max-pool after the first.
+
+    A convolution is a linear layer on all 2x2 patches at once. Many runs then make one batched
+    product, not a grouped convolution, and its weight gradient can be deferred.
+    """
+
+    first: Linear
+    second: Linear
+    third: Linear
+
+    @staticmethod
+    def create(inputs: int, channels: Sequence[int], *, key: PRNGKeyArray) -> "CNN":
+        first, second, third = channels
+        fkey, skey, tkey = jax.random.split(key, 3)
+        return CNN(
+            first=Linear.create(4 * inputs, first, key=fkey),
+            second=Linear.create(4 * first, second, key=skey),
+            third=Linear.create(4 * second, third, key=tkey),
+        )
+
+    def __call__(self, image: Float[Array, "width height channels"]) -> Float[Array, " features"]:
+        x = pool(jax.nn.relu(self.first(patches(image))))
+        x = jax.nn.relu(self.second(patches(x)))
+        return jax.nn.relu(self.third(patches(x))).reshape(-1)
+
+    @staticmethod
+    def features(width: int, height: int, channels: int) -> int:
+        """How many numbers come out, given the image's size and the last layer's channels."""
+        across, down = ((side - 1) // 2 - 2 for side in (width, height))
+        return across * down * channels
+
+
+def patches(x: Float[Array, "w h channels"]) -> Float[Array, "w-1 h-1 4*channels"]:
+    """Every 2x2 patch as one row: its cells (0, 0), (0, 1), (1, 0), (1, 1) in turn."""
+    return jnp.concatenate([x[:-1, :-1], x[:-1, 1:], x[1:, :-1], x[1:, 1:]], axis=-1)
+
+
+def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
+    """The largest of every 2x2 block; an odd last row or column is left out."""
+    width, height = (side // 2 for side in x.shape[:2])
+    blocks = x[: 2 * width, : 2 * height].reshape(width, 2, height, 2, -1)
+    return blocks.max((1, 3))
+
+
+class CNNGRU(Agent[Array]):
+    """The paper's CNN+GRU agent. Its observation must be an image and a Core."""
+
+    cnn: CNN
+    embedding: Linear
+    cell: GRUCell
+    actor_critic: ActorCritic
+
+    def __init__(
+        self,
+        observation: ObservationSpec,
+        actions: int,
+        *,
+        channels: Sequence[int],
+        embedding: int,
+        size: int,
+        actor_critic: int,
+        key: PRNGKeyArray,
+    ):
+        require_parts("CNN+GRU", observation, image=True)
+        assert observation.image is not None
+        width, height, inputs = observation.image
+        if min(width, height) < LEAST:
+            raise ValueError(
+                f"the CNN+GRU agent needs an image of at least {LEAST}x{LEAST}, "
+                f"got {width}x{height}"
+            )
+        nkey, ekey, ckey, akey = jax.random.split(key, 4)
+        self.cnn = CNN.create(inputs, channels, key=nkey)
+        self.embedding = Linear.create(observation.core, embedding, key=ekey)
+        joined = CNN.features(width, height, channels[-1]) + embedding
+        self.cell = GRUCell.create(joined, size, key=ckey)
+        self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
+
+    def initial_memory(self) -> Float[Array, " size"]:
+        return self.cell.initial_memory()
+
+    def __call__(
+        self, observation: Observation, memory: Float[Array, " size"]
+    ) -> Output[Float[Array, " size"]]:
+        assert observation.image is not None
+        seen = jnp.concatenate([self.cnn(observation.image), self.embedding(observation.core)])
+        memory = self.cell(seen, memory)
+        logits, value = self.actor_critic(memory)
+        return Output(logits, value, memory)

@@ -1,0 +1,302 @@
+"""The environments as Gymnasium's: `gym.make("wmg/BabyAI-GoToLocal-v0", observation="factored")`.
+
+Needs the extra `gym`. Importing this module registers the environments. `gym.make` gives one of
+them, `gym.make_vec` many that take their steps in one compiled program. An environment of your
+own needs no registration: `GymEnv(MyEnv())`, `GymVectorEnv(MyEnv(), num_envs=64)`.
+
+An observation that is a Core alone is an array. Any other is a dictionary: "core", "image" if
+there is one, and for each type of Factors, say "objects", their rows and, in "objects_present",
+which of the rows are real.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
+
+from wmg import checkpoint, config, render
+from wmg.config import BadInput
+from wmg.envs import BabyAI, Pathfinding
+from wmg.envs.babyai.levels import LEVELS
+from wmg.envs.batch import Batch
+from wmg.render.babyai import mission_text
+from wmg.types import Env, Observation, ObservationSpec, Step
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise BadInput("Gymnasium's environments need gymnasium: pip install 'wmg[gym]'") from error
+
+Seen = np.ndarray | dict[str, np.ndarray]
+Info = dict[str, Any]
+Range = tuple[float, float]
+
+UNBOUNDED = (-np.inf, np.inf)
+RENDER = {"rgb_array": render.rgb, "ansi": render.ansi}
+METADATA: dict[str, Any] = {"render_modes": list(RENDER), "render_fps": 6}
+BATCH_METADATA = {**METADATA, "autoreset_mode": AutoresetMode.SAME_STEP}
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What Gymnasium is told of an environment beyond its spec."""
+
+    numbers: Range = UNBOUNDED
+    """Between what lie the numbers of Core and Factors."""
+    image: Range = UNBOUNDED
+    info: Callable[[Any], Info] = lambda state: {}
+    """What is told of an episode in each of its steps, given its first state or many of them."""
+
+
+FACTS: dict[type[Env], Facts] = {
+    BabyAI: Facts((-3.0, 6.0), (0.0, 7.0), lambda state: {"mission": mission_text(state)}),
+    Pathfinding: Facts((-1.0, 1.0)),
+}
+"""Environments that are not here have no bounds and tell nothing."""
+
+
+class GymEnv(gymnasium.Env[Seen, Any]):
+    """One environment: any of `wmg.types.Env`, or the name of one and its settings."""
+
+    metadata = METADATA
+
+    def __init__(self, env: Env | str, render_mode: str | None = None, **settings: Any):
+        self.inner = _make(env, settings)
+        self.render_mode = _check_render_mode(render_mode)
+        self.facts = FACTS.get(type(self.inner), Facts())
+        self.observation_space = observation_space(self.inner.spec.observation, self.facts)
+        self.action_space = spaces.Discrete(self.inner.spec.actions)
+        self._key: PRNGKeyArray | None = None
+        self._state: Any = None
+        self._told: Info = {}
+        self._over = True
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
+        """A new episode. A seed decides this one and all that follow without a seed."""
+        super().reset(seed=seed)
+        if seed is not None or self._key is None:
+            self._key = _draw_key(self.np_random)
+        self._key, self._state, observation = _reset(self.inner, self._key)
+        self._told, self._over = self.facts.info(self._state), False
+        return to_numpy(observation), dict(self._told)
+
+    def step(self, action: Any) -> tuple[Seen, float, bool, bool, Info]:
+        """What follows an action. `success` in the info is meaningful where the episode ends."""
+        if self._over:
+            raise BadInput("there is no episode to go on with: reset the environment first")
+        if not self.action_space.contains(action):
+            most = self.inner.spec.actions - 1
+            raise BadInput(f"an action must be a whole number from 0 to {most}, got {action!r}")
+        self._key, self._state, observation, outcome = _step(
+            self.inner, self._state, np.int32(action), self._key
+        )
+        reward, terminated, truncated, success = (x.item() for x in jax.device_get(outcome))
+        self._over = terminated or truncated
+        info = {**self._told, "success": success}
+        return to_numpy(observation), reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        """A picture or a text, as the render mode says."""
+        return _render(self.render_mode, self._state)
+
+
+class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
+    """Many environments of one kind, in one compiled program.
+
+    Where an episode ends, the next one begins in the same step; what the old one showed and
+    told last is then in `final_obs` and `final_info` of the infos.
+    """
+
+    metadata = BATCH_METADATA
+
+    def __init__(
+        self, env: Env | str, num_envs: int = 1, render_mode: str | None = None, **settings: Any
+    ):
+        if num_envs < 1:
+            raise BadInput(f"num_envs must be at least 1, got {num_envs}")
+        inner = _make(env, settings)
+        self.batch, self.num_envs = Batch(inner, num_envs), num_envs
+        self.render_mode = _check_render_mode(render_mode)
+        self.facts = FACTS.get(type(inner), Facts())
+        self.single_observation_space = observation_space(inner.spec.observation, self.facts)
+        self.single_action_space = spaces.Discrete(inner.spec.actions)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._key: PRNGKeyArray | None = None
+        self._state: Any = None
+        self._told: Info = {}
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
+        """New episodes everywhere. The seed is that of the whole, not of any one of them."""
+        if options and "reset_mask" in options:
+            raise BadInput("all environments are reset at once: reset_mask is not supported")
+        super().reset(seed=seed)
+        if seed is not None or self._key is None:
+            self._key = _draw_key(self.np_random)
+        self._key, self._state, observation = _reset(self.batch, self._key)
+        self._told = self.facts.info(self._state)
+        return to_numpy(observation), _infos(self._told, np.ones(self.num_envs, bool))
+
+    def step(self, actions: Any) -> tuple[Seen, np.ndarray, np.ndarray, np.ndarray, Info]:
+        """What follows the actions, one for each environment."""
+        if self._state is None:
+            raise BadInput("there is no episode to go on with: reset the environment first")
+        self._key, self._state, observation, last, outcome = _step_all(
+            self.batch, self._state, self._check(actions), self._key
+        )
+        reward, terminated, truncated, success = map(np.array, jax.device_get(outcome))
+        done = terminated | truncated
+        infos: Info = {}
+        if done.any():
+            ended = {**self._told, "success": success}
+            infos |= {"final_obs": _take_each(to_numpy(last), done), "_final_obs": done.copy()}
+            infos |= {"final_info": _infos(ended, done), "_final_info": done.copy()}
+            self._told = self.facts.info(self._state)
+        if not done.all():
+            infos |= _infos({"success": success}, ~done)
+        infos |= _infos(self._told, np.ones(self.num_envs, bool))
+        return to_numpy(observation), reward.astype(np.float64), terminated, truncated, infos
+
+    def _check(self, actions: Any) -> Int[np.ndarray, " envs"]:
+        actions = np.asarray(actions)
+        whole = np.issubdtype(actions.dtype, np.integer)
+        if not whole or not self.action_space.contains(actions):
+            count, most = self.num_envs, self.batch.env.spec.actions - 1
+            raise BadInput(f"actions must be {count} whole numbers from 0 to {most}, got {actions}")
+        return actions.astype(np.int32)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """A picture or a text of each environment."""
+        if self.render_mode is None or self._state is None:
+            return _render(self.render_mode, self._state)
+        states = render.one_by_one(self._state)
+        return tuple(_render(self.render_mode, state) for state in states)
+
+
+def observation_space(spec: ObservationSpec, facts: Facts) -> spaces.Space[Any]:
+    """The space of what `to_numpy` makes of an observation."""
+    core = spaces.Box(*facts.numbers, (spec.core,))
+    parts: dict[str, spaces.Space[Any]] = {"core": core}
+    for name, count, size in spec.factors:
+        parts[name] = spaces.Box(*facts.numbers, (count, size))
+        parts[f"{name}_present"] = spaces.MultiBinary(count)
+    if spec.image is not None:
+        parts["image"] = spaces.Box(*facts.image, spec.image)
+    return core if len(parts) == 1 else spaces.Dict(parts)
+
+
+def to_numpy(observation: Observation) -> Seen:
+    """An observation, or many on a first axis, as arrays that may be kept and changed."""
+    observation = jax.device_get(observation)
+    parts = {"core": np.array(observation.core)}
+    for name, rows in observation.factors.items():
+        parts[name] = np.array(rows.values)
+        parts[f"{name}_present"] = np.array(rows.present, np.int8)
+    if observation.image is not None:
+        parts["image"] = np.array(observation.image)
+    return parts["core"] if len(parts) == 1 else parts
+
+
+Outcome = tuple[Array, Array, Array, Array]
+"""Reward, terminated, truncated, success."""
+
+
+def _outcome(step: Step[Any]) -> Outcome:
+    return step.reward, step.terminated, step.truncated, step.success
+
+
+# Of an environment only the settings count here: equal ones share what is compiled.
+
+
+@jax.jit
+def _reset(env: Env | Batch, key: PRNGKeyArray) -> tuple[PRNGKeyArray, Any, Observation]:
+    key, rkey = jax.random.split(key)
+    return key, *env.reset(rkey)
+
+
+@jax.jit
+def _step(
+    env: Env, state: Any, action: Int[Array, ""], key: PRNGKeyArray
+) -> tuple[PRNGKeyArray, Any, Observation, Outcome]:
+    key, skey = jax.random.split(key)
+    step = env.step(state, action, skey)
+    return key, step.state, step.observation, _outcome(step)
+
+
+@jax.jit
+def _step_all(
+    batch: Batch, state: Any, actions: Int[Array, " envs"], key: PRNGKeyArray
+) -> tuple[PRNGKeyArray, Any, Observation, Observation, Outcome]:
+    key, skey = jax.random.split(key)
+    state, observation, step = batch.step(state, actions, skey)
+    return key, state, observation, step.observation, _outcome(step)
+
+
+def _make(env: Env | str, settings: dict[str, Any]) -> Env:
+    if isinstance(env, str):
+        kinds = {kind.name: kind for kind in typing.get_args(config.Env)}
+        if env not in kinds:
+            raise BadInput(f"env must be one of {', '.join(kinds)}, got {env!r}")
+        return checkpoint.make_env(config.from_dict(kinds[env], settings, env))
+    if settings:
+        raise BadInput(f"an environment of your own has no setting {next(iter(settings))!r}")
+    return env
+
+
+def _draw_key(generator: np.random.Generator) -> PRNGKeyArray:
+    return jax.random.key(int(generator.integers(2**32)))
+
+
+def _check_render_mode(mode: str | None) -> str | None:
+    if mode is not None and mode not in RENDER:
+        raise BadInput(f"render_mode must be one of {', '.join(RENDER)}, got {mode!r}")
+    return mode
+
+
+def _render(mode: str | None, state: Any) -> Any:
+    if mode is None:
+        return None
+    if state is None:
+        raise BadInput("there is nothing to render: reset the environment first")
+    return RENDER[mode](state)
+
+
+def _infos(told: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
+    """What the environments of the mask tell, in Gymnasium's form: each array with its mask."""
+    infos = {}
+    for name, values in told.items():
+        nothing = None if values.dtype == object else values.dtype.type()
+        infos |= {name: np.where(mask, values, nothing), f"_{name}": mask.copy()}
+    return infos
+
+
+def _take_each(seen: Seen, mask: Bool[np.ndarray, " envs"]) -> np.ndarray:
+    """The observations of the mask's environments, each on its own, and None elsewhere."""
+    each = np.full(len(mask), None, object)
+    for i in np.flatnonzero(mask):
+        parts = seen if isinstance(seen, dict) else {"": seen}
+        one = {name: part[i].copy() for name, part in parts.items()}
+        each[i] = one if isinstance(seen, dict) else one[""]
+    return each
+
+
+IDS = {
+    **{f"wmg/BabyAI-{level}-v0": {"env": "babyai", "level": level} for level in LEVELS},
+    "wmg/Pathfinding-v0": {"env": "pathfinding"},
+}
+"""What is registered, and the settings that a name stands for."""
+
+for _name, _settings in IDS.items():
+    gymnasium.register(
+        _name,
+        entry_point=f"{__name__}:GymEnv",
+        vector_entry_point=f"{__name__}:GymVectorEnv",
+        kwargs=_settings,
+    )

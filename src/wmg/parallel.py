@@ -1,0 +1,159 @@
+"""Spreading runs over the hardware: the only place that batches.
+
+On an accelerator many runs are one program, split over the devices. On a CPU, where batched
+small products are slow, each run is the single-run program on one core; its result is then the
+same, bit for bit, in any company. The environment is always an argument of the program:
+whatever arrays it holds are not compiled into it.
+"""
+
+import concurrent.futures
+import functools
+import platform
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from wmg import a3c, evaluate, runfolder
+from wmg.a3c import Run, Totals
+from wmg.config import Hyper
+from wmg.types import Agent, Env
+
+Tree = TypeVar("Tree")
+Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
+Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def take(tree: Tree, rows: Any) -> Tree:
+    """One run out of a batch, or some."""
+    return jax.tree.map(lambda leaf: leaf[rows], tree)
+
+
+@jax.jit
+def take_rows(tree: Tree, rows: Any) -> Tree:
+    """The same, compiled: otherwise each row of each leaf of arrays would be."""
+    return take(tree, rows)
+
+
+def stack(trees: list[Tree]) -> Tree:
+    """A batch of single runs."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
+    """The function that trains a batch of runs, all up to a step or each up to its own."""
+    if on_cpu(backend):
+        one = jax.jit(
+            lambda env, hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
+            compiler_options=cpu_options(),
+            donate_argnums=2,
+        )
+        return functools.partial(_map_over_cores, one, env)
+    # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
+    unroll = min(t_max, env.spec.max_steps, 12)
+
+    def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
+        one = lambda h, r, u: a3c.train_until(env, h, r, u, t_max, unroll)  # noqa: E731
+        return jax.vmap(one)(hyper, runs, until)
+
+    return functools.partial(_split_over_devices, batch, {}, env)
+
+
+def over_agents(env: Env, episodes: int, lanes: int, backend: str | None = None) -> Play:
+    """The function that plays a stretch of episodes with each of some agents of a batch.
+
+    It takes the batch, the rows to play, the data of a key for each and how many failures each
+    can spare; it gives the outcomes of the episodes, a row for each agent.
+    """
+
+    def play(env: Env, agent: Agent, key: Array, spare: Int[Array, ""]) -> Int[Array, " episodes"]:
+        key = jax.random.wrap_key_data(key)
+        return evaluate.play_stretch(env, agent, key, spare, episodes, lanes)
+
+    if on_cpu(backend):
+        one = jax.jit(play, compiler_options=cpu_options())
+
+        def each(
+            agents: Agent, rows: np.ndarray, keys: np.ndarray, spare: np.ndarray
+        ) -> np.ndarray:
+            def play_row(index: int) -> np.ndarray:
+                mine = take_rows(agents, rows[index])
+                return np.asarray(one(env, mine, jnp.asarray(keys[index]), jnp.int32(spare[index])))
+
+            return np.stack(map_over_cores(play_row, len(rows)))
+
+        return each
+
+    @jax.jit
+    def batch(env: Env, agents: Agent, rows: Array, keys: Array, spare: Array) -> Array:
+        one = lambda row, key, spare: play(env, take(agents, row), key, spare)  # noqa: E731
+        return jax.vmap(one)(rows, keys, spare)
+
+    def together(
+        agents: Agent, rows: np.ndarray, keys: np.ndarray, spare: np.ndarray
+    ) -> np.ndarray:
+        return np.asarray(batch(env, agents, *map(jnp.asarray, (rows, keys, spare))))
+
+    return together
+
+
+def on_cpu(backend: str | None = None) -> bool:
+    """Whether runs are spread over cores; tests name a backend that is not there."""
+    return (backend or jax.default_backend()) == "cpu"
+
+
+def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
+    """The results of `work(0)` to `work(count - 1)`, as many at a time as there are cores."""
+    if count == 1:
+        return [work(0)]
+    with concurrent.futures.ThreadPoolExecutor(runfolder.cores()) as pool:
+        return list(pool.map(work, range(count)))
+
+
+def cpu_options() -> dict[str, bool | str]:
+    """One thread per run, and no 512-bit code: it is slower for products this small."""
+    options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+    if platform.machine() in ("x86_64", "AMD64"):
+        options["xla_cpu_max_isa"] = "AVX2"
+    return options
+
+
+def _map_over_cores(
+    one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    count = runs.steps.shape[0]
+    until = np.broadcast_to(np.asarray(until, np.int32), count)
+
+    def train(index: int) -> tuple[Run, Totals]:
+        mine = take_rows((hyper, runs), index)
+        return jax.block_until_ready(one(env, *mine, jnp.asarray(until[index])))
+
+    return _stack_compiled(map_over_cores(train, count))
+
+
+_stack_compiled = jax.jit(lambda trees: stack(trees))
+
+
+def _split_over_devices(
+    batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    count = runs.steps.shape[0]
+    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("runs",))
+    split, whole = jax.P("runs"), jax.P()
+    if count not in compiled:
+        sharded = jax.shard_map(
+            batch,
+            mesh=mesh,
+            in_specs=(whole, split, split, split),
+            out_specs=split,
+            check_vma=False,
+        )
+        compiled[count] = jax.jit(sharded, donate_argnums=2)
+    # Placed beforehand, so that the first call compiles for what later calls are given.
+    until = np.broadcast_to(np.asarray(until, np.int32), count)
+    placed = jax.device_put((hyper, runs, until), jax.sharding.NamedSharding(mesh, split))
+    return compiled[count](env, *placed)

@@ -1,0 +1,99 @@
+"""Batched programs against mapped ones, of training and of playing."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import checkpoint, config, parallel, train
+
+
+def test_no_number_seed_or_step_count_compiles_anew(caplog):
+    env = checkpoint.make_env(config.Pathfinding())
+    advance = parallel.over_runs(env, 16)
+    for index, seed in enumerate((0, 9)):
+        numbers = config.Hyper(
+            learning_rate=1e-4 + 0.01 * index,
+            discount=0.5 + 0.2 * index,
+            anneal_after=1.0 * index,
+        )
+        some = tiny.settings(runs=2, seed=seed, hyper=numbers)
+        runs, hyper = train.start_runs(some, env), train.stack_hypers(some)
+        with jax.log_compiles():
+            caplog.clear()
+            advance(hyper, runs, 24 + 12 * index)
+    compiled = [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()]
+    assert compiled == [] and advance.args[0]._cache_size() == 1
+
+
+def start_batch(runs):
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    some = tiny.settings(
+        runs=runs,
+        env=config.Pathfinding(nodes=3),
+        agent=dataclasses.replace(tiny.AGENT, layers=1),
+        vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
+    )
+    return env, train.start_runs(some, env), train.stack_hypers(some)
+
+
+def as_numbers(tree):
+    return [
+        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+        for x in jax.tree.leaves(tree)
+    ]
+
+
+def test_the_batched_program_agrees_with_the_mapped_one():
+    env, runs, hyper = start_batch(3)
+    mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+    batched = parallel.over_runs(env, 16, backend="gpu")(hyper, runs, 96)
+    for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+    assert (np.asarray(batched[0].steps) == 96).all()
+
+
+SHARDED = """
+import sys, jax, numpy as np
+sys.path.insert(0, {tests!r})
+import tiny, test_parallel
+from wmg import efficiency, parallel, train
+from wmg.config import Goal
+env, runs, hyper = test_parallel.start_batch(4)
+assert jax.device_count() == 2
+mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+over_devices = parallel.over_runs(env, 16, backend="gpu")
+split = over_devices(hyper, runs, 96)
+assert len(split[0].steps.sharding.device_set) == 2
+for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers(split)):
+    np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+split, _ = over_devices(hyper, split[0], 192)
+assert (np.asarray(split.steps) == 192).all()
+trials = efficiency.Trials(env, Goal(0.01, 20), backend="gpu")
+(tested,) = trials(split.agent, np.array([1]), efficiency.trial_keys(np.array([1]), 1))
+assert tested[1] == 20
+roster = train.Roster(split, hyper)
+roster.dismiss(np.array([0, 1, 3]))
+roster.runs, _ = over_devices(roster.hyper, roster.runs, 240)
+assert len(roster.runs.steps.sharding.device_set) == 1
+assert roster.everyone().steps.tolist() == [192, 192, 240, 192]
+print("agrees")
+"""
+
+
+def test_runs_split_over_two_devices_agree_with_those_on_one():
+    flags = "--xla_force_host_platform_device_count=2"
+    script = SHARDED.format(tests=os.path.dirname(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "agrees\n", done.stderr
