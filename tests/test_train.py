@@ -437,7 +437,10 @@ def test_everyone_is_there_in_the_first_order_whoever_has_left():
         assert one.dtype == other.dtype and bool((one == other).all())
 
 
-def test_where_runs_are_one_program_finished_ones_leave_it(monkeypatch):
+@pytest.mark.parametrize(("worth", "batches"), [(1, {8, 2}), (1000, {8})])
+def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monkeypatch):
+    # ... if so many steps are ahead that another program pays.
+    monkeypatch.setattr(train, "WORTH_COMPILING", worth)
     rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
     some = aims(runs=8, vary=(rates,), steps=120)
     expected = train.train(some, env=BUTTON)
@@ -450,7 +453,7 @@ def test_where_runs_are_one_program_finished_ones_leave_it(monkeypatch):
     monkeypatch.setattr(parallel, "on_cpu", lambda backend=None: False)
     monkeypatch.setattr(train.Session, "report", counted)
     result = train.train(some, env=BUTTON)
-    assert sizes == sorted(sizes, reverse=True) and set(sizes) == {8, 2}
+    assert sizes == sorted(sizes, reverse=True) and set(sizes) == batches
     assert result.trials == expected.trials
     assert result.runs.steps.tolist() == expected.runs.steps.tolist()
     agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))

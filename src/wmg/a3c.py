@@ -176,12 +176,14 @@ def window(
     t_max: int,
     unroll: int,
     noise: Float[Array, "time actions"] | None = None,
+    active: Bool[Array, ""] | bool = True,
 ) -> tuple[Run, Totals]:
     """Act until `t_max` steps or the episode's end, then update once.
 
     One forward pass acts and learns: the rollout is inside the loss. The memory at the
     window's start is a constant of that loss, so gradients reach past Memos within the
-    window only. Actions are sampled with the `noise` given, or with the run's own.
+    window only. Actions are sampled with the `noise` given, or with the run's own. A run that
+    is not `active` stands still.
     """
     nkey, ekey, rkey, key = jax.random.split(run.key, 4)
     time = min(t_max, env.spec.max_steps)
@@ -211,11 +213,15 @@ def window(
     (total, (scene, over, moments, terms)), gradient = deferred.value_and_grad(
         loss, run.agent, lambda agent: agent(run.scene.observation, run.scene.memory), time
     )
-    agent, optimizer, norm, finite = update(run, gradient, total, hyper)
+    agent, optimizer, norm, finite = update(run, gradient, total, hyper, active)
     scene = jax.lax.cond(over, lambda: start_scene(env, run.agent, rkey), lambda: scene)
     totals = Totals.of_window(moments, over, terms, norm)
-    scene, totals = keep_if(finite, (scene, totals), (run.scene, Totals.zeros()))
-    diverged = run.diverged | ~finite
+    moves = finite & active
+    scene, totals = keep_if(moves, (scene, totals), (run.scene, Totals.zeros()))
+    if active is not True:
+        data = jax.random.key_data
+        key = jax.random.wrap_key_data(jnp.where(active, data(key), data(run.key)))
+    diverged = run.diverged | (active & ~finite)
     return Run(agent, optimizer, scene, key, run.steps + totals.steps, diverged), totals
 
 
@@ -225,12 +231,16 @@ def bootstrap(agent: Agent, scene: Scene) -> Float[Array, ""]:
 
 
 def update(
-    run: Run, gradient: Agent, loss: Float[Array, ""], hyper: Hyper
+    run: Run,
+    gradient: Agent,
+    loss: Float[Array, ""],
+    hyper: Hyper,
+    active: Bool[Array, ""] | bool = True,
 ) -> tuple[Agent, PyTree, Float[Array, ""], Bool[Array, ""]]:
     """Clip by global norm, then Adam: agent, optimizer state, norm, and whether all is finite.
 
     Adam runs over every parameter, also those without gradient in this window. If anything is
-    not finite, nothing changes.
+    not finite, or the run is not `active`, nothing changes.
     """
     packed, unpack = pack(gradient)
     norm = jnp.sqrt(sum(jnp.sum(jnp.square(part)) for part in packed))
@@ -239,12 +249,13 @@ def update(
     moments = optax.scale_by_adam().update([part * clip for part in packed], run.optimizer)[1]
     # The direction is made from the new moments, not from what they are made of: then each old
     # moment is read once, and overwritten in place. A large network's update is all memory.
-    adam = jax.lax.optimization_barrier(keep_if(finite, moments, run.optimizer))
+    moves = finite & active
+    adam = jax.lax.optimization_barrier(keep_if(moves, moments, run.optimizer))
     mean = optax.tree.bias_correction(adam.mu, ADAM_DECAY[0], adam.count)
     square = optax.tree.bias_correction(adam.nu, ADAM_DECAY[1], adam.count)
     rate = learning_rate(hyper, run.steps)
     change = [
-        jnp.where(finite, -rate * (m / (jnp.sqrt(s) + hyper.adam_eps)), 0.0)
+        jnp.where(moves, -rate * (m / (jnp.sqrt(s) + hyper.adam_eps)), 0.0)
         for m, s in zip(mean, square, strict=True)
     ]
     return eqx.apply_updates(run.agent, unpack(change)), adam, norm, finite
@@ -285,16 +296,31 @@ def learning_rate(hyper: Hyper, steps: Int[Array, ""]) -> Float[Array, ""]:
 
 
 def train_until(
-    env: Env, hyper: Hyper, run: Run, steps: Int[Array, ""], t_max: int, unroll: int = 1
+    env: Env,
+    hyper: Hyper,
+    run: Run,
+    steps: Int[Array, ""],
+    t_max: int,
+    unroll: int = 1,
+    batch: str | None = None,
 ) -> tuple[Run, Totals]:
-    """Windows until the first that ends at or after `steps`, and their sums."""
+    """Windows until the first that ends at or after `steps`, and their sums.
 
-    def unfinished(carry: tuple[Run, Totals]) -> Bool[Array, ""]:
-        return (carry[0].steps < steps) & ~carry[0].diverged
+    In a `batch`, named as the axis it is mapped over, all runs go on while any has to, and those
+    that are done stand still. Left to itself, `vmap` would do the same by copying every weight.
+    """
+
+    def unfinished(run: Run) -> Bool[Array, ""]:
+        return (run.steps < steps) & ~run.diverged
+
+    def anyone(carry: tuple[Run, Totals]) -> Bool[Array, ""]:
+        mine = unfinished(carry[0])
+        return mine if batch is None else jax.lax.psum(mine.astype(jnp.int32), batch) > 0
 
     def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
         run, totals = carry
-        run, more = window(env, hyper, run, t_max, unroll)
+        active = True if batch is None else unfinished(run)
+        run, more = window(env, hyper, run, t_max, unroll, active=active)
         return run, jax.tree.map(jnp.add, totals, more)
 
-    return jax.lax.while_loop(unfinished, one_more, (run, Totals.zeros()))
+    return jax.lax.while_loop(anyone, one_more, (run, Totals.zeros()))

@@ -87,28 +87,35 @@ def tally(outcomes: np.ndarray, spare: int) -> tuple[int, int]:
 class Trials:
     """Tests the runs of a batch together.
 
-    Most tests fail soon: a first stretch of episodes, one per lane, ends those of runs that
-    have learned little. Only the others go on, gathered in small groups with many lanes each.
+    Most tests end soon: all runs play a first stretch of episodes, and only those whose goal is
+    still within reach go on. Where a batch is one program, it lasts as long as its longest test:
+    so there the first stretch is a tenth of the whole, and those that go on do so in small groups
+    with many lanes each.
     """
 
     def __init__(self, env: Env, goal: Goal, backend: str | None = None):
         self.spare, self.together = spare(goal), not parallel.on_cpu(backend)
         first = min(goal.episodes, (8 * (self.spare + 1) + 4) // 5)
-        self.stretches = [parallel.over_agents(env, first, first, backend)]
-        if rest := goal.episodes - first:
-            lanes = min(rest, 256 if self.together else 64)
-            self.stretches.append(parallel.over_agents(env, rest, lanes, backend))
+        lanes = (first, 64)
+        if self.together:
+            first, lanes = max(first, goal.episodes // 10), (64, 256)
+        self.stretches = [
+            parallel.over_agents(env, episodes, min(episodes, lanes), backend)
+            for episodes, lanes in zip((first, goal.episodes - first), lanes, strict=True)
+            if episodes
+        ]
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
         outcomes = [np.zeros(0, np.int32)] * len(rows)
-        left = np.arange(len(rows))
         for number in range(len(self.stretches)):
-            failed = np.array([(outcomes[i] == FAILED).sum() for i in left], np.int32)
-            left, failed = left[failed <= self.spare], failed[failed <= self.spare]
+            failed = np.array([(outcome == FAILED).sum() for outcome in outcomes], np.int32)
+            # Those that fail alike need as many episodes, and do not wait for each other.
+            left = np.argsort(failed, kind="stable")
+            left = left[failed[left] <= self.spare]
             if left.size:
                 mine = keys[left, number]
-                played = self._play(number, agents, rows[left], mine, self.spare - failed)
+                played = self._play(number, agents, rows[left], mine, self.spare - failed[left])
                 for i, more in zip(left, played, strict=True):
                     outcomes[i] = np.concatenate([outcomes[i], more])
         return [tally(outcome, self.spare) for outcome in outcomes]

@@ -56,8 +56,8 @@ def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
     unroll = min(t_max, env.spec.max_steps, 12)
 
     def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
-        one = lambda h, r, u: a3c.train_until(env, h, r, u, t_max, unroll)  # noqa: E731
-        return jax.vmap(one)(hyper, runs, until)
+        one = lambda h, r, u: a3c.train_until(env, h, r, u, t_max, unroll, "batch")  # noqa: E731
+        return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
     return functools.partial(_split_over_devices, batch, {}, env)
 

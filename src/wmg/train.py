@@ -266,6 +266,10 @@ class Roster:
         return parallel.take_rows(together, order)
 
 
+WORTH_COMPILING = 100_000
+"""Steps ahead of a batch for which a program for fewer runs pays."""
+
+
 class Session:
     """One process's share of training a batch: the loop between compiled chunks."""
 
@@ -329,10 +333,12 @@ class Session:
     def shrink(self) -> None:
         """Where a batch is one program: let finished runs leave it once few are left.
 
-        A program for fewer runs has to be compiled, which takes as long as some thousand steps.
-        So there are few sizes, the same ones after an interruption: a quarter of the runs, a
-        quarter of that, and so on.
+        A program for fewer runs has to be compiled, which takes as long as many thousand steps.
+        So it is done where many are ahead, and there are few sizes, the same ones after an
+        interruption: a quarter of the runs, a quarter of that, and so on.
         """
+        if self.settings.steps - self.reports * self.settings.report_every < WORTH_COMPILING:
+            return
         active, size = self.active(), self.settings.runs
         while 0 < active.sum() <= size // 4:
             size //= 4
