@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tiny
+from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import checkpoint, config, runfolder, train
+from wmg import checkpoint, config, models, runfolder, train
 from wmg.config import BadInput
 
 
@@ -194,3 +195,31 @@ def test_an_agent_that_cannot_play_an_environment_is_bad_input():
     some = tiny.settings(agent=config.Depth(), env=config.Pathfinding())
     env = checkpoint.make_env(some.env)
     assert checkpoint.make_agent(some.agent, env, jax.random.key(0)).depth == 1
+
+
+def test_settled_settings_name_the_very_levels(small_boxoban, tmp_path):  # noqa: F811
+    settled = checkpoint.settle(config.Sokoban())
+    assert settled == config.Sokoban(levels="embedded-train")
+    assert checkpoint.settle(settled) == settled
+    assert checkpoint.settle(config.Pathfinding()) == config.Pathfinding()
+    with pytest.raises(BadInput, match="levels must be a text file or one of"):
+        checkpoint.settle(config.Sokoban(levels="none"))
+
+
+def test_a_model_loads_where_the_levels_it_was_trained_on_are_not(small_boxoban, tmp_path):  # noqa: F811
+    some = tiny.settings(env=config.Sokoban("unfiltered-train", cells=57))
+    shapes = checkpoint.make_env(some.env, shapes_only=True)
+    before = checkpoint.make_agent(some.agent, shapes, jax.random.key(3))
+    checkpoint.save_model(tmp_path / "m.safetensors", before, some)
+    with pytest.raises(BadInput, match="the levels unfiltered-train are not here yet"):
+        checkpoint.make_env(some.env)
+    after, settings = checkpoint.load_model(tmp_path / "m.safetensors")
+    assert settings == some and eqx.tree_equal(after, before)
+
+
+def test_a_model_of_another_bound_is_refused(tmp_path):
+    some = tiny.settings(env=config.Sokoban("embedded-test"))
+    agent = model(some)
+    models.fit(agent, some, some.env)
+    with pytest.raises(BadInput, match="the model does not fit the observations and actions of"):
+        models.fit(agent, some, config.Sokoban("embedded-test", bound=12))

@@ -30,6 +30,7 @@ EVERYTHING = Config(
         Config(agent=config.GRU(size=7)),
         Config(env=config.BabyAI("PickupLoc", "image"), agent=config.CNNGRU((2, 3, 4))),
         Config(env=config.BabyAI(reward="minigrid"), goal=config.Goal(0.5, 20)),
+        Config(env=config.Sokoban("hard", "planes", 12, 80, 240, (-0.1, 1.0, -1.0, 10.0))),
         Config(agent=config.Depth(depth=3)),
         Config(agent=config.Random()),
     ],
@@ -71,6 +72,15 @@ REFUSED = {
     '{"env": {"name": "babyai", "level": "GoToSeq"}}': ("run.json.env.level", "'GoToSeq'"),
     '{"env": {"name": "babyai", "observation": 3}}': ("run.json.env.observation", "3"),
     '{"env": {"name": "babyai", "nodes": 7}}': ("run.json.env", "nodes"),
+    '{"env": {"name": "sokoban", "levels": 3}}': ("run.json.env.levels", "3"),
+    '{"env": {"name": "sokoban", "observation": "image"}}': ("observation", "'image'"),
+    '{"env": {"name": "sokoban", "bound": 3}}': ("bound", "3"),
+    '{"env": {"name": "sokoban", "bound": 65}}': ("bound", "65"),
+    '{"env": {"name": "sokoban", "cells": 65}}': ("cells", "65"),
+    '{"env": {"name": "sokoban", "cells": 0}}': ("cells", "0"),
+    '{"env": {"name": "sokoban", "max_steps": 0}}': ("max_steps", "0"),
+    '{"env": {"name": "sokoban", "rewards": [1, 2]}}': ("run.json.env.rewards", "[1, 2]"),
+    '{"env": {"name": "sokoban", "rewards": [0, 1, NaN, 2]}}': ("rewards", "nan"),
     '{"agent": {"name": "cnn-gru", "channels": [1, 2]}}': ("run.json.agent.channels", "[1, 2]"),
     '{"agent": {"name": "cnn-gru", "channels": [1, 2, 0]}}': ("channels", "0"),
     '{"t_max": "16"}': ("run.json.t_max", "'16'"),
@@ -149,6 +159,7 @@ def test_settings_cannot_be_changed_in_place():
     [
         *(("WMG", setting) for setting in ("memory", "start", "age")),
         *(("BabyAI", setting) for setting in ("level", "observation", "reward")),
+        ("Sokoban", "observation"),
     ],
 )
 def test_a_misspelt_choice_is_refused_in_python_too(kind, setting):

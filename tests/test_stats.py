@@ -163,3 +163,18 @@ def test_censored_values_must_be_numbers(values):
         stats.censored_quantile(values, 0.5)
     with pytest.raises(ValueError, match="at least one"):
         stats.censored_median_interval(values)
+
+
+def test_the_sign_test_is_that_of_the_binomial_distribution():
+    assert stats.sign_test(8, 2) == 2 * (1 + 10 + 45) / 1024
+    assert stats.sign_test(0, 6) == 2 / 64
+    tail = sum(math.comb(100, heads) for heads in range(31))
+    assert stats.sign_test(30, 70) == pytest.approx(2 * tail / 2**100)
+    assert stats.sign_test(2, 8) == stats.sign_test(8, 2)
+
+
+def test_the_sign_test_of_nothing_and_of_halves_is_certain():
+    assert stats.sign_test(0, 0) == stats.sign_test(5, 5) == 1.0
+    assert 0 < stats.sign_test(20_000, 19_000) < 1e-6
+    with pytest.raises(ValueError, match="negative"):
+        stats.sign_test(-1, 3)

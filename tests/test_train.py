@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tiny
 from probes import PaysActionOne
+from small_boxoban import files, small_boxoban, zipped  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import a3c, checkpoint, config, parallel, runfolder, train
-from wmg.config import BadInput
+from wmg import a3c, checkpoint, config, data, parallel, runfolder, train
+from wmg.config import BadInput, Config
 
 SAVED_PARTS = (
     "agent.", "optimizer.", "scene.state.", "scene.observation.", "scene.memory.", "key",
@@ -459,3 +460,19 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
     agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))
     for one, other in zip(*agents, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+
+
+def test_a_run_keeps_its_levels_when_others_become_available(small_boxoban, tmp_path):  # noqa: F811
+    agent = config.WMG(memory="none", layers=1, heads=1, head_size=4, hidden=4, actor_critic=4)
+    asked = Config(config.Sokoban(), agent, t_max=4, steps=48, report_every=16)
+    tiny.stop_after(asked, tmp_path / "run", 1)
+    (tmp_path / "boxoban.zip").write_bytes(zipped(files()))
+    data.import_boxoban(str(tmp_path / "boxoban.zip"))
+    saved = runfolder.read_config(tmp_path / "run")
+    assert saved.env == config.Sokoban(levels="embedded-train")
+    with pytest.raises(
+        BadInput, match=r"made with env\.levels = 'embedded-train', not 'unfiltered"
+    ):
+        train.train(asked, tmp_path / "run", resume=True)
+    result = train.train(saved, tmp_path / "run", resume=True)
+    assert result.finished and result.config == saved

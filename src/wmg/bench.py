@@ -22,7 +22,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
     env = checkpoint.make_env(settings.env)
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
-    advance = parallel.over_runs(env, settings.t_max)
+    advance = parallel.over_runs(env, settings.t_max, settings.batched)
 
     def go_on(steps: int) -> int:
         nonlocal runs
@@ -30,8 +30,9 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
         return int(np.sum(totals.steps))
 
     return {
-        **time_chunks(go_on, env.spec.max_steps, seconds),
+        **time_chunks(go_on, env.spec.max_steps * settings.batched.envs, seconds),
         "runs": settings.runs,
+        "batched": config.to_dict(settings.batched),
         "agent": settings.agent.name,
         "hardware": runfolder.hardware(),
     }

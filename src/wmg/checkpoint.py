@@ -6,6 +6,7 @@ a reader or a crash never meets half of one.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from jaxtyping import PyTree
 
 from wmg import agents, config, envs
 from wmg.config import BadInput, Config
+from wmg.envs.sokoban import levels
 from wmg.types import Agent, Env
 
 FORMAT_VERSION = 1
@@ -105,8 +107,13 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     return header
 
 
-def make_env(settings: config.Env | None, own: Env | None = None) -> Env:
-    """The environment that the settings describe, or the user's own where they are None."""
+def make_env(
+    settings: config.Env | None, own: Env | None = None, *, shapes_only: bool = False
+) -> Env:
+    """The environment that the settings describe, or the user's own where they are None.
+
+    For shapes only, say to build an agent, its data need not be there.
+    """
     if (settings is None) != (own is not None):
         raise BadInput(
             "an environment of your own is given in Python, with settings whose env is None"
@@ -115,7 +122,22 @@ def make_env(settings: config.Env | None, own: Env | None = None) -> Env:
         assert own is not None
         return own
     fields = config.to_dict(settings)
-    return envs.make(fields.pop("name"), fields)
+    make = envs.make_shapes if shapes_only else envs.make
+    try:
+        return make(fields.pop("name"), fields)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def settle(settings: config.Env) -> config.Env:
+    """The settings with data named that can only ever be the same, for what must not change them
+    on the way: a split of levels means other ones once Boxoban has been imported."""
+    if not isinstance(settings, config.Sokoban):
+        return settings
+    try:
+        return dataclasses.replace(settings, levels=levels.resolve(settings.levels))
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def make_agent(settings: config.Agent, env: Env, key: jax.Array) -> Agent:
@@ -155,7 +177,7 @@ def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Confi
         settings = config.from_dict(Config, header.get("config"))
     except BadInput as error:
         raise BadInput(f"{path} has a config that cannot be used: {error}") from None
-    env = make_env(settings.env, env)
+    env = make_env(settings.env, env, shapes_only=True)
     like = eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
     agent, _ = load(path, like, "release")
     return agent, settings

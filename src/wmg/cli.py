@@ -9,13 +9,22 @@ import itertools
 import json as jsonlib
 import os
 import pathlib
+import re
 import sys
-import typing
 from collections.abc import Callable
 from typing import Any
 
 from wmg import __version__, experiments
-from wmg.config import BadInput, Config, Depth, Env, Goal, Pathfinding, Random
+from wmg.commands import data, solve, tune, view
+from wmg.commands.start import (
+    held_out,
+    named_env,
+    pick_run,
+    prepare_jax,
+    remark_on_levels,
+    split_name,
+)
+from wmg.config import BadInput, Config, Depth, Goal, Pathfinding, Random, Sokoban
 from wmg.options import Bench, Convert, Eval, List, Reproduce, Train, parse
 
 RELEASED_HEADS = 6
@@ -27,10 +36,13 @@ Working Memory Graphs: a Transformer agent with working memory, for reinforcemen
 
   train      train a preset, on the CPU or hundreds of runs at once on a GPU
   eval       play held-out episodes with a trained agent
+  view       watch an agent think, in the browser, as a page or a video
   reproduce  run a table or figure of the paper, and compare
   list       presets with their parameter counts, targets, shipped models
   convert    to and from the authors' .pth files
   bench      measure training speed
+  data       import the Boxoban levels, list level banks
+  tune       search for hyperparameters, as the paper did, on one core or a cluster
 
 `wmg COMMAND --help` shows every option with its default.
 """
@@ -51,6 +63,7 @@ def train(args: list[str]) -> int:
     from wmg import train as trainer
 
     prepare_jax(settings.runs)
+    remark_on_levels(settings.env)
     mirrors = tuple(
         runlog.open_mirror(kind, folder / kind, dataclasses.asdict(settings))
         for kind in options.mirror
@@ -76,13 +89,6 @@ def read_training(name: str | None, args: list[str]) -> tuple[Train, Config]:
     return options, dataclasses.replace(
         options.config, goal=options.config.goal if options.goal else None
     )
-
-
-def split_name(args: list[str]) -> tuple[str | None, list[str]]:
-    """The leading positional argument, if there is one, and the rest."""
-    if args and not args[0].startswith("-"):
-        return args[0], args[1:]
-    return None, args
 
 
 def base_config(name: str | None, args: list[str]) -> Config:
@@ -190,27 +196,34 @@ def draw_curve(result: Any) -> str | None:
 def evaluate(args: list[str]) -> int:
     """`wmg eval MODEL ...`"""
     name, args = split_name(args)
+    args = [re.sub("^--levels(?==|$)", "--env.levels", arg) for arg in args]
     if name is None and not {"-h", "--help"} & set(args):
         raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
-    from wmg import evaluate, models
+    from wmg import checkpoint, evaluate, models
 
     prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
     if settings.env is None:
         raise BadInput(f"{name} was trained on an environment that only Python code can give")
     baseline = isinstance(settings.agent, Depth | Random)
-    played_on = named_env(args) if baseline else settings.env
+    played_on = held_out(named_env(args) if baseline else settings.env)
     options = parse(Eval, args, "wmg eval MODEL", env=played_on)
-    env, agent = models.fit(agent, settings, options.env)
+    played_on = checkpoint.settle(options.env)
+    env, agent = models.fit(agent, settings, played_on)
     if options.slots is not None:
         agent = models.lengthen(agent, options.slots, options.oldest_age, options.older)
     elif options.oldest_age is not None:
         raise BadInput("--oldest-age says how added slots are shown: it needs --slots")
-    if not 2 <= options.episodes <= 10_000_000:
-        raise BadInput(f"episodes must be from 2 to 10,000,000, got {options.episodes}")
     if not 0 <= options.test_seed < 2**31:
         raise BadInput(f"test_seed must be from 0 to {2**31 - 1:,}, got {options.test_seed}")
-    played = evaluate.evaluate(env, agent, options.test_seed, options.episodes, options.greedy)
+    if isinstance(played_on, Sokoban):
+        return solve.run(name, env, agent, dataclasses.replace(options, env=played_on))
+    if options.thinking or options.out or options.against:
+        raise BadInput("--thinking, --out and --against are for the levels of Sokoban")
+    episodes = 1000 if options.episodes is None else options.episodes
+    if not 2 <= episodes <= 10_000_000:
+        raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
+    played = evaluate.evaluate(env, agent, options.test_seed, episodes, options.greedy)
     result = {"model": name, **evaluate.summary(env.spec, played)}
     if options.json:
         print(jsonlib.dumps(result))
@@ -220,28 +233,6 @@ def evaluate(args: list[str]) -> int:
             f"over {result['episodes']:,} episodes of {result['mean_length']:.0f} steps"
         )
     return 0
-
-
-def named_env(args: list[str]) -> Env:
-    """The first environment that has all settings which options name: a baseline plays any."""
-    options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
-    for kind in typing.get_args(Env):
-        if options <= {f"--env.{field.name}" for field in dataclasses.fields(kind)}:
-            return kind()
-    return Pathfinding()
-
-
-def pick_run(args: list[str]) -> int | None:
-    """The value of --run, which decides what is loaded before the other options are read."""
-    for index, arg in enumerate(args):
-        text = arg.partition("=")[2] if arg.startswith("--run=") else None
-        if arg == "--run" and index + 1 < len(args):
-            text = args[index + 1]
-        if text is not None:
-            if not text.isdecimal():
-                raise BadInput(f"--run must be a whole number, got {text!r}")
-            return int(text)
-    return None
 
 
 def reproduce(args: list[str]) -> int:
@@ -384,28 +375,16 @@ def measure_speed(args: list[str]) -> int:
     return 0
 
 
-def prepare_jax(runs: int = 1) -> None:
-    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
-    have no more threads than runs: a single run is a tenth slower with a second thread."""
-    import jax
-
-    from wmg import runfolder
-
-    os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
-
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(home) / "wmg" / "jax"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
-
-
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "eval": evaluate,
+    "view": view.run,
     "reproduce": reproduce,
     "list": show_list,
     "convert": convert,
     "bench": measure_speed,
+    "data": data.run,
+    "tune": tune.run,
 }
 
 

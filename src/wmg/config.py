@@ -79,6 +79,39 @@ class BabyAI:
 
 
 @dataclasses.dataclass(frozen=True)
+class Sokoban:
+    """Sokoban, on Boxoban's levels, those that come with the package, or your own."""
+
+    name: ClassVar[str] = "sokoban"
+
+    levels: str = "train"
+    """train, valid or test (Boxoban's if imported, else those of the package), the name of a bank
+    (wmg data list shows them), or a text file."""
+    observation: Literal["factored", "planes", "rgb"] = "factored"
+    """Core and Factors; or an image of the board, 4 planes or 3 colours, and a vector."""
+    bound: int = 10
+    """Largest height and width of a board; a model fits the bound it was trained with."""
+    cells: int | None = None
+    """Room for so many cells that are not walls (default: all of a board but its border). Fewer are
+    faster: Boxoban's levels have up to 57."""
+    max_steps: int = 120
+    rewards: tuple[float, float, float, float] = (0.0, 1.0, -1.0, 2.0)
+    """In every step, for a box onto a target, for a box off a target, and when solved."""
+
+    def __post_init__(self):
+        _require_choices(self)
+        _require(
+            isinstance(self.levels, str), "levels", self.levels, "the name of a bank or a file"
+        )
+        _require_counts(self, largest=64, bound=4)
+        _require_counts(self, max_steps=1)
+        if self.cells is not None:
+            _require_counts(self, largest=(self.bound - 2) ** 2, cells=1)
+        finite = [type(x) in (int, float) and abs(x) < float("inf") for x in self.rewards]
+        _require(finite == [True] * 4, "rewards", self.rewards, "four finite numbers")
+
+
+@dataclasses.dataclass(frozen=True)
 class WMG:
     """The Working Memory Graph agent, and its non-recurrent form (nr-WMG)."""
 
@@ -176,7 +209,7 @@ class Random:
     name: ClassVar[str] = "random"
 
 
-Env = Pathfinding | BabyAI
+Env = Pathfinding | BabyAI | Sokoban
 Agent = WMG | GRU | CNNGRU | Depth | Random
 
 
@@ -227,6 +260,47 @@ class Goal:
 
 
 @dataclasses.dataclass(frozen=True)
+class Batched:
+    """One run in many environments at once, which act together and learn together."""
+
+    envs: int = 1
+    """How many environments; 1 is the paper's A3C, where each window makes one update."""
+    passes: int = 1
+    """How often the steps of a round are learned from."""
+    minibatches: int = 1
+    """In how many updates they are learned from in one pass; each takes that share of memory."""
+    clip: float = 0.2
+    """By how much one round may change an action's probability, as a ratio (PPO)."""
+    trace: float = 1.0
+    """How far returns look ahead: 1 to the end of the round, 0 to the next value (GAE)."""
+    normalise: bool = False
+    """Whether advantages are scaled to mean 0 and variance 1 over a round."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products in the network; weights, heads, loss and update keep float32."""
+
+    @property
+    def updates(self) -> int:
+        """Updates of one round."""
+        return self.passes * self.minibatches
+
+    def __post_init__(self):
+        _require_choices(self)
+        _require_counts(self, largest=1_000_000, envs=1, passes=1, minibatches=1)
+        even = self.envs % self.minibatches == 0
+        _require(even, "minibatches", self.minibatches, f"a divisor of envs = {self.envs}")
+        for name in ("clip", "trace"):
+            value = getattr(self, name)
+            fits = type(value) in (int, float) and 0 <= value <= 1
+            _require(fits, name, value, "a number from 0 to 1")
+        unused = [
+            field.name
+            for field in dataclasses.fields(self)
+            if self.envs == 1 and getattr(self, field.name) != field.default
+        ]
+        _require(not unused, "envs", 1, f"more than 1 where {' and '.join(unused)} are given")
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """One experiment: what is trained, on what, how, and for how long."""
 
@@ -236,6 +310,7 @@ class Config:
     hyper: Hyper = dataclasses.field(default_factory=Hyper)
     t_max: int = 16
     """Longest update window: gradients reach this many steps back."""
+    batched: Batched = dataclasses.field(default_factory=Batched)
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000

@@ -23,13 +23,30 @@ class Episodes(eqx.Module):
 def play_episode(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool) -> Episodes:
     """One episode, acting by the policy or, if `greedy`, by its most likely action."""
     rkey, pkey, ekey = jax.random.split(key, 3)
+    return play_from(env, agent, *env.reset(rkey), pkey, ekey, greedy)
+
+
+def play_from(
+    env: Env,
+    agent: Agent,
+    state: Any,
+    observation: Observation,
+    pkey: PRNGKeyArray,
+    ekey: PRNGKeyArray,
+    greedy: bool,
+    thinking: int = 0,
+) -> Episodes:
+    """The episode that starts so. In the first `thinking` steps action 0 is taken, whatever the
+    agent would do."""
     steps = env.spec.max_steps
     noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
+    acts = jnp.arange(steps) >= thinking
 
-    def step(carry: tuple, inputs: tuple[Array, Array]) -> tuple[tuple, None]:
+    def step(carry: tuple, inputs: tuple[Array, Array, Array]) -> tuple[tuple, None]:
         state, observation, memory, over, so_far = carry
         output = agent(observation, memory)
-        after = env.step(state, jnp.argmax(output.logits + inputs[0]), inputs[1])
+        action = jnp.where(inputs[2], jnp.argmax(output.logits + inputs[0]), 0)
+        after = env.step(state, action, inputs[1])
         so_far = Episodes(
             so_far.reward + jnp.where(over, 0.0, after.reward),
             so_far.length + ~over,
@@ -43,10 +60,9 @@ def play_episode(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool) -> Epi
             so_far,
         ), None
 
-    state, observation = env.reset(rkey)
     nothing = Episodes(jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     start = (state, observation, agent.initial_memory(), jnp.zeros((), bool), nothing)
-    (*_, result), _ = jax.lax.scan(step, start, (noise, jax.random.split(ekey, steps)))
+    (*_, result), _ = jax.lax.scan(step, start, (noise, jax.random.split(ekey, steps), acts))
     return result
 
 

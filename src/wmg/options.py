@@ -41,10 +41,12 @@ class Train:
 @dataclasses.dataclass(frozen=True)
 class Eval:
     """Play held-out episodes with a model: a file, a run folder, a shipped name, random or
-    depth-N."""
+    depth-N. Sokoban plays every level of --levels once, test if not given: a split, a bank or a
+    file, as --env.levels."""
 
     env: tyro.conf.AvoidSubcommands[Env]
-    episodes: int = 1000
+    episodes: int | None = None
+    """How many (default: 1000; of Sokoban, all levels)."""
     test_seed: int = 1
     """Which held-out episodes; the same seed gives the same episodes to every model."""
     greedy: bool = False
@@ -57,6 +59,12 @@ class Eval:
     """With --slots: the highest age that is shown as it is (default: as trained)."""
     older: Literal["as oldest", "without age"] = "as oldest"
     """With --slots: how ages above that are shown."""
+    thinking: int = 0
+    """Sokoban: steps to stay in place first, beyond the limit of steps."""
+    out: pathlib.Path | None = None
+    """Sokoban: write the outcome of every level to this file."""
+    against: pathlib.Path | None = None
+    """Sokoban: compare, level by level, with a file that --out wrote."""
     json: bool = False
     """Print the result as JSON."""
 

@@ -2,11 +2,13 @@
 
 On an accelerator many runs are one program, split over the devices. On a CPU, where batched
 small products are slow, each run is the single-run program on one core; its result is then the
-same, bit for bit, in any company. The environment is always an argument of the program:
+same, bit for bit, in any company. A run in many environments is a program of its own, whose
+environments are split over the devices. The environment is always an argument of the program:
 whatever arrays it holds are not compiled into it.
 """
 
 import concurrent.futures
+import dataclasses
 import functools
 import platform
 from collections.abc import Callable
@@ -17,11 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg import a3c, evaluate, runfolder
+from wmg import a3c, batched, evaluate, runfolder
 from wmg.a3c import Run, Totals
-from wmg.config import Hyper
+from wmg.config import Batched, Hyper
 from wmg.types import Agent, Env
 
+ALONE = Batched()
+"""Each run in one environment."""
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
 Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -43,20 +47,22 @@ def stack(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def over_runs(env: Env, t_max: int, backend: str | None = None) -> Advance:
+def over_runs(env: Env, t_max: int, many: Batched = ALONE, backend: str | None = None) -> Advance:
     """The function that trains a batch of runs, all up to a step or each up to its own."""
+    if many.envs > 1:
+        train = functools.partial(batched.train_until, t_max=t_max, settings=many)
+    else:
+        train = functools.partial(a3c.train_until, t_max=t_max)
     if on_cpu(backend):
-        one = jax.jit(
-            lambda env, hyper, run, until: a3c.train_until(env, hyper, run, until, t_max),
-            compiler_options=cpu_options(),
-            donate_argnums=2,
-        )
+        one = jax.jit(train, compiler_options=cpu_options(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
+    if many.envs > 1:
+        return functools.partial(_split_environments, jax.jit(train, donate_argnums=2), env)
     # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
-    unroll = min(t_max, env.spec.max_steps, 12)
+    together = {"unroll": min(t_max, env.spec.max_steps, 12), "batch": "batch"}
 
     def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
-        one = lambda h, r, u: a3c.train_until(env, h, r, u, t_max, unroll, "batch")  # noqa: E731
+        one = lambda h, r, u: train(env, h, r, u, **together)  # noqa: E731
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
     return functools.partial(_split_over_devices, batch, {}, env)
@@ -157,3 +163,20 @@ def _split_over_devices(
     until = np.broadcast_to(np.asarray(until, np.int32), count)
     placed = jax.device_put((hyper, runs, until), jax.sharding.NamedSharding(mesh, split))
     return compiled[count](env, *placed)
+
+
+def _split_environments(
+    one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    """One run after the other, the environments of each split over the devices: every device has
+    the whole agent, and the compiler adds up what their environments have to say."""
+    count, envs = runs.scene.observation.core.shape[:2]
+    devices = max(n for n in range(1, jax.device_count() + 1) if envs % n == 0)
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("envs",))
+    split, whole = (jax.sharding.NamedSharding(mesh, jax.P(*axes)) for axes in (("envs",), ()))
+    until, trained = np.broadcast_to(np.asarray(until, np.int32), count), []
+    for index in range(count):
+        hyper_, run = jax.device_put(take_rows((hyper, runs), index), whole)
+        run = dataclasses.replace(run, scene=jax.device_put(run.scene, split))
+        trained.append(one(env, hyper_, run, until[index]))
+    return _stack_compiled(trained)

@@ -26,6 +26,18 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
     return low, high
 
 
+def sign_test(more: int, fewer: int) -> float:
+    """The two-sided chance that equals differ as much: that of so many fair coins, `more` or
+    `fewer` or a less even split show heads. Of levels, those that only one agent solved count."""
+    if more < 0 or fewer < 0:
+        raise ValueError(f"counts must not be negative, got {more} and {fewer}")
+    coins, term, tail = more + fewer, 1, 0
+    for heads in range(min(more, fewer) + 1):
+        tail += term
+        term = term * (coins - heads) // (heads + 1)
+    return min(1.0, 2 * tail / 2**coins)
+
+
 def bootstrap(
     values: ArrayLike,
     statistic: Callable[[Sample], float],

@@ -6,6 +6,7 @@ state of all runs is one PyTree with a leading axis, `Run`, whatever the hardwar
 
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import signal
@@ -17,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import a3c, checkpoint, config, efficiency, parallel, runfolder
+from wmg import a3c, batched, checkpoint, config, efficiency, parallel, runfolder
 from wmg.a3c import Run, Totals
 from wmg.config import BadInput, Config, Hyper
 from wmg.efficiency import Trial, Trials
@@ -91,13 +92,17 @@ class Result:
 def start_runs(settings: Config, env: Env) -> Run:
     """New runs. Each depends on its own seed alone, never on the batch it is in."""
 
-    def start(seed: jax.Array) -> Run:
+    def start(env: Env, seed: jax.Array) -> Run:
         akey, rkey = jax.random.split(jax.random.key(seed))
-        return a3c.start_run(env, checkpoint.make_agent(settings.agent, env, akey), rkey)
+        agent = checkpoint.make_agent(settings.agent, env, akey)
+        if settings.batched.envs > 1:
+            return batched.start_run(env, agent, rkey, settings.batched.envs)
+        return a3c.start_run(env, agent, rkey)
 
     seeds = settings.seed + jnp.arange(settings.runs)
     # Not vmapped: it is done once, and one run's program compiles in half the time.
-    return jax.jit(lambda seeds: jax.lax.map(start, seeds))(seeds)
+    start_all = lambda env, seeds: jax.lax.map(functools.partial(start, env), seeds)  # noqa: E731
+    return jax.jit(start_all)(env, seeds)
 
 
 def check_size(settings: Config, env: Env, like: Run) -> None:
@@ -166,6 +171,7 @@ def train(
     `branch_from`, a new folder starts from the state of another one, with changed numbers. An
     environment of your own is given as `env`, with settings whose `env` is None.
     """
+    settings = dataclasses.replace(settings, env=settings.env and checkpoint.settle(settings.env))
     env = checkpoint.make_env(settings.env, env)
     like = jax.eval_shape(lambda: start_runs(settings, env))
     check_size(settings, env, like)
@@ -203,7 +209,7 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
     """The runs of another folder, if only numbers differ, and how to record them as parent."""
     saved = runfolder.read_config(path)
     for name, old, new in config.differences(saved, settings):
-        if name.split(".")[0] in ("env", "agent", "t_max", "runs"):
+        if name.split(".")[0] in ("env", "agent", "t_max", "batched", "runs"):
             raise BadInput(
                 f"a branch of {path} must keep {name} = {old!r}, not {new!r}: "
                 "only numbers may change"
@@ -302,7 +308,7 @@ class Session:
     def run(self, show: Callable, mirrors: tuple, save_seconds: float) -> Result:
         """Train to the end, or until a signal asks to stop after the current chunk."""
         goal = self.settings.goal
-        advance = parallel.over_runs(self.env, self.settings.t_max)
+        advance = parallel.over_runs(self.env, self.settings.t_max, self.settings.batched)
         trials = None if goal is None else Trials(self.env, goal)
         due = time.monotonic() + save_seconds
         with stop_on_signals() as stop:

@@ -9,8 +9,8 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import evaluate, experiments, models
-from wmg.config import WMG, BabyAI, BadInput, Config, Goal, Pathfinding
+from wmg import checkpoint, evaluate, experiments, models, solve
+from wmg.config import WMG, BabyAI, BadInput, Config, Goal, Pathfinding, Sokoban
 from wmg.experiments import report, reproduce
 from wmg.experiments.reproduce import Scale
 from wmg.experiments.target import Cell, Claim, Target
@@ -303,3 +303,67 @@ def test_a_race_in_pieces_is_the_same_as_in_one(raced, capsys, monkeypatch, tmp_
     parts = [json.loads((raced / f"race/toy/group-00{i}/result.json").read_text()) for i in (0, 1)]
     for name in ("crossings", "steps_taken", "last_tests"):
         assert one[name] == [x for part in parts for x in part[name]]
+
+
+CORRIDORS = "\n\n".join(["######\n#@$ .#\n######", "######\n#.$ @#\n######"] * 2)
+
+
+@pytest.fixture(scope="module")
+def puzzles(tmp_path_factory):
+    """A small target that is tested on levels, and where its results are to be."""
+    out = tmp_path_factory.mktemp("puzzles")
+    (out / "levels.txt").write_text(CORRIDORS)
+    env = Sokoban(str(out / "levels.txt"), bound=6, cells=4, max_steps=8)
+    settings = dataclasses.replace(TOY, env=env, steps=64, report_every=16, goal=None)
+    target = Target(
+        title="Puzzles",
+        source="nowhere",
+        measure="levels",
+        unit="% of levels",
+        runs=2,
+        cells={"wmg": Cell("WMG", settings, 84.0)},
+        claims=(Claim("WMG solves 84%", "wmg", "equals", 84.0, 100.0, full_scale=True),),
+        published={"Other": {10: 1.0, 20: 2.5, 1_000_000: 99.0}},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reproduce, "TEST_EVERY", 32)
+        assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
+    return target, out
+
+
+def test_runs_are_tested_on_all_levels_as_often_as_asked(puzzles):
+    target, out = puzzles
+    group = out / "puzzles" / "wmg" / "group-000"
+    result = json.loads((group / "result.json").read_text())
+    assert result["steps"] == [32, 64]
+    assert len(result["scores"]) == 2
+    env = checkpoint.make_env(target.cells["wmg"].config.env)
+    for run, scores in enumerate(result["scores"]):
+        agent, _ = models.find(str(group / "train"), run)
+        played = solve.play_levels(env, agent, seed=run)
+        assert scores[-1] == 100 * played.success.mean()
+        assert {score % 25 for score in scores} == {0.0}  # there are four levels
+
+
+def test_tests_on_levels_are_not_taken_twice(puzzles, monkeypatch):
+    target, out = puzzles
+    (out / "puzzles" / "wmg" / "group-000" / "result.json").unlink()
+    monkeypatch.setattr(reproduce, "TEST_EVERY", 32)
+    monkeypatch.setattr(reproduce.train, "train", never)
+    assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
+
+
+def test_the_report_of_levels_has_the_last_test_and_what_others_reach(puzzles):
+    target, out = puzzles
+    data = report.report("puzzles", target, out)
+    result = json.loads((out / "puzzles/wmg/group-000/result.json").read_text())
+    assert data["cells"]["wmg"]["value"] == np.mean([row[-1] for row in result["scores"]])
+    assert [claim["verdict"] for claim in data["claims"]] == ["holds"]
+    text = (out / "puzzles" / "report.md").read_text()
+    assert "| Other | 1.0 | 2.5 | 99.0 |" in text and "| 1e-05M | 2e-05M | 1M |" in text
+    assert (out / "puzzles" / "figure.png").stat().st_size > 1000
+
+
+def test_only_sokoban_has_held_out_levels():
+    with pytest.raises(BadInput, match="only Sokoban has held-out levels, got Pathfinding"):
+        reproduce.held_out_levels(CONFIG)

@@ -15,6 +15,8 @@ from wmg.envs import BabyAI
 from wmg.envs.babyai import Layout
 from wmg.envs.babyai.observe import FORMATS
 from wmg.envs.babyai.vocabulary import DONE, FORWARD, LEFT
+from wmg.envs.sokoban.observe import FORMATS as BOARD_FORMATS
+from wmg.envs.sokoban.world import RIGHT, STAY
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -26,6 +28,7 @@ from wmg.interop import gymnasium as interop  # noqa: E402
 from wmg.interop.gymnasium import GymEnv, GymVectorEnv  # noqa: E402
 
 OBJECT, GRAPH = "wmg/BabyAI-GoToObj-v0", "wmg/Pathfinding-v0"
+BOARD = "wmg/Sokoban-v0"
 THINGS = (("ball", "red", 4, 3), ("key", "blue", 1, 1), ("box", "grey", 6, 6))
 LAYOUT = Layout((2, 3), 0, THINGS, "go to the red ball")
 LANES = 3
@@ -69,6 +72,7 @@ def play(env, seed, steps=40):
 # Formats are checked on the level that compiles fastest, and levels in one format.
 CHECKED = [(OBJECT, {"observation": format}) for format in FORMATS]
 CHECKED += [("wmg/BabyAI-PickupLoc-v0", {}), (GRAPH, {"nodes": 3, "pattern": 2})]
+CHECKED += [(BOARD, {"observation": format}) for format in BOARD_FORMATS]
 ALL = [(name, {"observation": f}) for name in interop.IDS if "BabyAI" in name for f in FORMATS]
 
 
@@ -87,8 +91,8 @@ def test_gymnasiums_checker_finds_nothing_in_any_level_and_format(name, settings
 def test_every_name_is_registered_and_makes_that_environment(name):
     env = gymnasium.make(name)
     inner = env.unwrapped.inner
-    assert type(inner).__name__ == ("BabyAI" if "BabyAI" in name else "Pathfinding")
-    assert name == f"wmg/BabyAI-{inner.level}-v0" if "BabyAI" in name else name == GRAPH
+    assert type(inner).__name__ == name.removeprefix("wmg/").partition("-")[0]
+    assert "BabyAI" not in name or name == f"wmg/BabyAI-{inner.level}-v0"
     assert env.action_space.n == inner.spec.actions
 
 
@@ -402,3 +406,57 @@ def test_an_environment_of_ones_own_needs_no_registration():
     seen, rewards, *_, infos = batch.step([0, 1, 1])
     assert len(np.unique(seen["coins"])) == 2 * LANES and rewards.tolist() == [0, 1, 1]
     assert infos["success"].tolist() == [False, True, True]
+
+
+PUSH = "######\n#@$ .#\n######"
+
+
+@pytest.fixture(scope="module")
+def corridor(tmp_path_factory):
+    """The path of a level that two steps to the right solve."""
+    path = tmp_path_factory.mktemp("levels") / "corridor.txt"
+    path.write_text(PUSH)
+    return str(path)
+
+
+def test_a_level_of_sokoban_is_played_to_its_end(corridor):
+    env = gymnasium.make(BOARD, levels=corridor, bound=6, render_mode="ansi").unwrapped
+    seen, info = env.reset(seed=0)
+    assert {name: part.shape for name, part in seen.items()} == {
+        "core": (11,), "cells": (16, 23), "cells_present": (16,)
+    }  # fmt: skip
+    assert info == {} and seen["cells_present"].sum() == 3
+    assert env.step(RIGHT)[1:] == (0.0, False, False, {"success": False})
+    assert env.step(RIGHT)[1:] == (3.0, True, False, {"success": True})
+    assert "solved" in env.render()
+
+
+def test_boards_of_sokoban_begin_anew_in_a_batch(corridor):
+    settings = {"levels": corridor, "bound": 6, "max_steps": 3}
+    envs = gymnasium.make_vec(BOARD, num_envs=2, render_mode="rgb_array", **settings)
+    first, _ = envs.reset(seed=0)
+    envs.step([RIGHT, STAY])
+    seen, rewards, terminated, truncated, infos = envs.step([RIGHT, STAY])
+    assert (rewards.tolist(), terminated.tolist()) == ([3.0, 0.0], [True, False])
+    np.testing.assert_array_equal(seen["core"], first["core"])
+    assert infos["final_info"]["success"].tolist() == [True, False]
+    *_, terminated, truncated, _ = envs.step([STAY, STAY])
+    assert (terminated.tolist(), truncated.tolist()) == ([False, False], [False, True])
+    assert [picture.shape for picture in envs.render()] == [(302, 272, 3)] * 2
+
+
+@pytest.mark.parametrize(
+    "rewards", [(0.0, 1.0, -1.0, 2.0), (-0.1, 1.0, -1.0, 10.0), (5.0, 0, 0, 0)]
+)
+def test_the_rewards_of_sokoban_are_within_the_bounds(corridor, rewards):
+    env = gymnasium.make(BOARD, levels=corridor, bound=6, rewards=rewards)
+    seen, _ = env.reset(seed=0)
+    for action in (STAY, RIGHT, RIGHT):
+        assert env.observation_space.contains(seen)
+        seen, *_ = env.step(action)
+    assert env.observation_space.contains(seen)
+
+
+def test_levels_that_there_are_not_are_refused():
+    with pytest.raises(BadInput, match=r"levels must be a text file or one of .*, got 'moon'"):
+        GymEnv("sokoban", levels="moon")

@@ -445,6 +445,92 @@ def test_experiments_that_the_authors_code_cannot_run_are_refused(changes, reaso
         official_settings.settings_from_config(dataclasses.replace(read_babyai(), **changes))
 
 
+SOKOBAN = """
+ENV = Sokoban_Env
+REPORTING_INTERVAL = 100000
+TOTAL_STEPS = 20000000
+ANNEAL_LR = True
+ANNEALING_START = 10000000
+LR_GAMMA = 0.98
+AGENT_NET = WMG_Network
+V2 = True
+SOKOBAN_MAX_STEPS = 120
+SOKOBAN_DIFFICULTY = unfiltered
+SOKOBAN_SPLIT = train
+SOKOBAN_ROOM_OVERRIDE = None
+SOKOBAN_BOXES_REQUIRED = 4
+SOKOBAN_OBSERVATION_FORMAT = factored
+SOKOBAN_REWARD_PER_STEP = 0.
+SOKOBAN_REWARD_SUCCESS = 2.
+A3C_T_MAX = 4
+LEARNING_RATE = 1.6e-05
+DISCOUNT_FACTOR = 0.995
+GRADIENT_CLIP = 512.0
+ENTROPY_TERM_STRENGTH = 0.02
+ADAM_EPS = 1e-10
+REWARD_SCALE = 4.
+WEIGHT_DECAY = 0.
+WMG_MAX_OBS = 0
+WMG_MAX_MEMOS = 1
+WMG_MEMO_SIZE = 2048
+WMG_NUM_LAYERS = 10
+WMG_NUM_ATTENTION_HEADS = 8
+WMG_ATTENTION_HEAD_SIZE = 32
+WMG_HIDDEN_SIZE = 8
+AC_HIDDEN_LAYER_SIZE = 2880
+"""
+
+
+def read_sokoban(*change):
+    text = SOKOBAN.replace(*change) if change else SOKOBAN
+    return official_settings.config_from_settings(official_settings.parse_settings(text))
+
+
+def test_the_released_settings_of_sokoban_are_the_papers():
+    preset = experiments.PRESETS["sokoban/wmg"]
+    env = dataclasses.replace(preset.env, levels="unfiltered-train", cells=None)
+    assert read_sokoban() == dataclasses.replace(preset, env=env)
+
+
+def test_settings_of_sokoban_survive_a_round_trip():
+    paid = (-0.01, 1.0, -1.0, 5.0)
+    change = config.Sokoban("medium-valid", "planes", max_steps=240, rewards=paid)
+    for env in (read_sokoban().env, change):
+        experiment = dataclasses.replace(read_sokoban(), env=env)
+        settings = official_settings.settings_from_config(experiment)
+        assert official_settings.config_from_settings(settings) == experiment
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("= unfiltered", "= hard"), "must be one of unfiltered train, .*, got hard train"),
+        (("OVERRIDE = None", "OVERRIDE = 3"), "SOKOBAN_ROOM_OVERRIDE must be None, got 3"),
+        (("REQUIRED = 4", "REQUIRED = 3"), "SOKOBAN_BOXES_REQUIRED must be 4, got 3"),
+        (("= factored", "= pixels"), "SOKOBAN_OBSERVATION_FORMAT must be one of factored, grid"),
+        (("SOKOBAN_MAX_STEPS = 120", ""), "the settings have no SOKOBAN_MAX_STEPS"),
+    ],
+)
+def test_settings_of_sokoban_that_cannot_be_used_are_refused(change, reason):
+    with pytest.raises(BadInput, match=reason):
+        read_sokoban(*change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"levels": "mine.txt"},
+        {"observation": "rgb"},
+        {"bound": 12},
+        {"rewards": (0.0, 2.0, -1.0, 2.0)},
+    ],
+)
+def test_sokoban_as_the_authors_code_cannot_run_it_is_refused(change):
+    env = dataclasses.replace(read_sokoban().env, **change)
+    with pytest.raises(BadInput, match="the authors' code cannot run Sokoban"):
+        official_settings.settings_from_config(dataclasses.replace(read_sokoban(), env=env))
+
+
 def test_a_cnn_gru_is_not_exported():
     spec = EnvSpec(ObservationSpec(2, image=(7, 7, 3)), 2, 1, "success")
     settings = config.CNNGRU((1, 1, 1), 1, 1, 1)

@@ -3,9 +3,9 @@
 A file of the network form holds a stream of observations, actions and rewards, and what the
 authors' network and updates made of it. The stream is played here through the code that
 trains agents (`a3c.window`), and every number compared. A file of the BabyAI form holds
-moments of minigrid and what the authors' encoders made of them. One line per file; the exit
-code is 1 if an error is above 1e-5 (of an encoding: above 0), and 2 if a file cannot be
-replayed.
+moments of minigrid and what the authors' encoders made of them; a file of the Sokoban form, levels,
+actions, and what the authors' environment made of them. One line per file; the exit code is 1 if
+an error is above 1e-5 (of environments: above 0), and 2 if a file cannot be replayed.
 """
 
 import dataclasses
@@ -24,10 +24,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg import a3c, deferred
+from wmg import a3c, config, deferred
 from wmg.agents.memory import Memory
+from wmg.checkpoint import make_env
 from wmg.config import BadInput, Config, Hyper
+from wmg.envs import Sokoban
 from wmg.envs.babyai import encode, missions, vocabulary
+from wmg.envs.sokoban.levels import from_text
+from wmg.envs.sokoban.observe import kinds
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
@@ -43,6 +47,11 @@ KEYS = (
 ENCODED = {"core": 63, "flat": 929, "cnn_vector": 47}
 MOMENTS = ("mission", "direction", "image", "last_action", *ENCODED, "factors", "num_factors")
 """The BabyAI form."""
+PLAYED = ("core", "factors", "num_factors", "room_state")
+EPISODES = ("level", "action", "reward", "done", *PLAYED)
+"""The Sokoban form."""
+ROOM = np.array([0, 1, 2, 4, 3, 5, 5])
+"""The authors' numbers for what `kinds` tells apart: they show no target under the player."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +255,8 @@ def replay(path: pathlib.Path, check_gradient: bool = True) -> dict[str, float]:
         return replay_network(read(path, data), check_gradient)
     if "mission" in data:
         return replay_encodings(path, data)
+    if "room_state" in data:
+        return replay_episodes(path, data)
     raise BadInput(f"{path}: form not known")
 
 
@@ -343,6 +354,84 @@ def read_moments(path: pathlib.Path, data: dict[str, np.ndarray]) -> list[encode
         return [encode.View(*moment) for moment in zip(*told, strict=True)]
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
+
+
+def replay_episodes(path: pathlib.Path, data: dict[str, np.ndarray]) -> dict[str, float]:
+    """The error of each part of the Sokoban form: 0 if all is identical, infinite if not."""
+    env = read_episodes(path, data)
+    actions = jnp.asarray(data["action"], jnp.int32)
+    start, after = jax.tree.map(np.asarray, play_episodes(env, actions))
+    steps = actions.shape[1]
+    length = data.get("length", np.full(len(actions), steps))
+    counts = np.arange(steps) < length[:, None]
+    shown = np.arange(steps + 1) <= length[:, None]
+
+    def moments(first: np.ndarray, others: np.ndarray) -> np.ndarray:
+        return np.concatenate([first[:, None], others], axis=1)[shown]
+
+    core, rows, present, room = jax.tree.map(moments, start, after[:4])
+    first = np.argsort(~present, axis=1, kind="stable")[..., None]
+    rows = np.take_along_axis(rows, first, axis=1)  # ours has gaps: the player's own cell
+    width = data["factors"].shape[2]
+    rows = np.pad(rows, ((0, 0), (0, max(0, width - rows.shape[1])), (0, 0)))[:, :width]
+    ours = {
+        "core": (core, data["core"][shown]),
+        "factors": (rows, data["factors"][shown]),
+        "num_factors": (present.sum(axis=1), data["num_factors"][shown]),
+        "room_state": (ROOM[room], data["room_state"][shown]),
+        "reward": (after[4][counts], data["reward"][counts]),
+        "done": (after[5][counts], data["done"][counts]),
+    }
+    return {key: 0.0 if np.array_equal(*pair) else float("inf") for key, pair in ours.items()}
+
+
+@jax.jit
+def play_episodes(env: Sokoban, actions: Int[Array, "levels time"]) -> Any:
+    """What each level shows at its start, and what it shows and pays after each action."""
+
+    def show(state: Any, seen: Observation) -> tuple[Array, ...]:
+        rows = seen.factors["cells"]
+        return seen.core, rows.values, rows.present, kinds(state)
+
+    def step(state: Any, action: Array) -> tuple[Any, tuple[Array, ...]]:
+        made = env.step(state, action, jax.random.key(0))
+        return made.state, (*show(made.state, made.observation), made.reward, made.done)
+
+    def play(index: Array, actions: Array) -> Any:
+        state, seen = env.start(index)
+        return show(state, seen), jax.lax.scan(step, state, actions)[1]
+
+    return jax.vmap(play)(jnp.arange(len(actions)), actions)
+
+
+def read_episodes(path: pathlib.Path, data: dict[str, np.ndarray]) -> Sokoban:
+    """The environment that plays the levels of a file of the Sokoban form."""
+    require_keys(path, data, EPISODES)
+    env = make_env(config.Sokoban(), shapes_only=True)
+    assert isinstance(env, Sokoban)
+    ((_, _, size),) = env.spec.observation.factors
+    count, steps = (*data["action"].shape, 0, 0)[:2]
+    padded = (*data["factors"].shape, 0, 0, 0)[2]
+    shapes = {
+        "level": (count,),
+        **{key: (count, steps) for key in ("action", "reward", "done")},
+        "core": (count, steps + 1, env.spec.observation.core),
+        "num_factors": (count, steps + 1),
+        "factors": (count, steps + 1, padded, size),
+        "room_state": (count, steps + 1, env.bound, env.bound),
+        **({"length": (count,)} if "length" in data else {}),
+    }
+    require_shapes(path, data, shapes)
+    require_whole(path, "action", data["action"], 0, env.spec.actions)
+    if "length" in data:
+        require_whole(path, "length", data["length"], 0, steps + 1)
+    try:
+        levels = from_text("\n\n".join(map(str, data["level"])), env.bound)
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+    if len(levels) != count:
+        raise BadInput(f"{path}: level holds {len(levels)} levels, expected {count}")
+    return dataclasses.replace(env, levels=levels)
 
 
 def largest(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -25,8 +25,9 @@ def changed(folder, source="gru_flat", **values):
     return path
 
 
-def test_five_recordings_of_networks_and_one_of_encodings_are_here():
-    assert len(NAMES) == 6 and "babyai_encodings.npz" in NAMES
+def test_five_recordings_of_networks_and_three_of_environments_are_here():
+    environments = {"babyai_encodings.npz", "sokoban_episodes.npz", "sokoban_solved.npz"}
+    assert len(NAMES) == 8 and environments < set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -75,7 +76,7 @@ def test_a_malformed_recording_is_refused_in_one_sentence(tmp_path, capsys, valu
 
 
 def test_a_file_of_another_form_is_refused(tmp_path, capsys):
-    np.savez(tmp_path / "other.npz", room_state=np.zeros(3))
+    np.savez(tmp_path / "other.npz", grid=np.zeros(3))
     assert replay.main([str(tmp_path / "other.npz")]) == 2
     assert "form not known" in capsys.readouterr().err
 
@@ -120,5 +121,50 @@ def test_one_number_that_differs_by_little_is_a_failure(tmp_path, capsys, key):
 )
 def test_malformed_encodings_are_refused_in_one_sentence(tmp_path, capsys, values, reason):
     assert replay.main([str(changed(tmp_path, "babyai_encodings", **values))]) == 2
+    output = capsys.readouterr().err
+    assert reason in output and output.count("\n") == 1
+
+
+SOKOBAN = ("sokoban_episodes", "sokoban_solved")
+PARTS = ("core", "factors", "num_factors", "room_state", "reward", "done")
+
+
+@pytest.mark.parametrize("name", SOKOBAN)
+def test_every_step_of_sokoban_is_identical(name):
+    assert replay.replay(HERE / "data" / f"{name}.npz") == dict.fromkeys(PARTS, 0.0)
+
+
+@pytest.mark.parametrize("key", PARTS)
+def test_one_number_of_sokoban_that_differs_is_a_failure(tmp_path, capsys, key):
+    with np.load(HERE / "data" / "sokoban_solved.npz") as file:
+        values, last = file[key].copy(), file["length"][-1]
+    place = (-1, last - (key in ("reward", "done")), *(0,) * (values.ndim - 2))
+    values[place] = 1 - values[place]
+    assert replay.main([str(changed(tmp_path, "sokoban_solved", **{key: values}))]) == 1
+    assert f"{key} inf" in capsys.readouterr().out
+
+
+def test_what_lies_behind_the_end_of_an_episode_is_not_compared(tmp_path):
+    with np.load(HERE / "data" / "sokoban_solved.npz") as file:
+        core, length = file["core"].copy(), file["length"]
+    core[-1, length[-1] + 1 :] += 1
+    errors = replay.replay(changed(tmp_path, "sokoban_solved", core=core))
+    assert set(errors.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"level": np.array(["#####\n#@$.#\n#####"] * 5 + ["###"])}, "has no player"),
+        ({"level": np.array(["#####\n#@$.#\n#####\n\n"] * 5 + [""])}, "5 levels, expected 6"),
+        ({"action": np.full((6, 45), 5)}, "action must be whole numbers from 0 to 4"),
+        ({"length": np.full(6, 46)}, "length must be whole numbers from 0 to 45"),
+        ({"core": np.zeros((6, 46, 12))}, "core has shape (6, 46, 12), expected (6, 46, 11)"),
+        ({"factors": np.zeros(6)}, "factors has shape (6,)"),
+        ({"room_state": np.zeros((6, 46))}, "room_state has shape (6, 46)"),
+    ],
+)
+def test_malformed_episodes_are_refused_in_one_sentence(tmp_path, capsys, values, reason):
+    assert replay.main([str(changed(tmp_path, "sokoban_solved", **values))]) == 2
     output = capsys.readouterr().err
     assert reason in output and output.count("\n") == 1

@@ -1,5 +1,6 @@
 """What is drawn for which state, recordings against the evaluation, and animations."""
 
+import dataclasses
 import functools
 import sys
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 from wmg import checkpoint, evaluate, render
-from wmg.config import BadInput, Pathfinding, Random
+from wmg.config import BadInput, Pathfinding, Random, Sokoban
 from wmg.envs import BabyAI
 from wmg.envs.babyai import Layout
+from wmg.envs.sokoban.levels import from_text
 from wmg.render.draw import blank
 
 LAYOUT = Layout((2, 3), 0, (("ball", "red", 4, 4),), "go to the red ball")
@@ -27,12 +29,18 @@ def graph():
     return checkpoint.make_env(Pathfinding(nodes=3, pattern=2))
 
 
+@functools.cache
+def board():
+    shapes = checkpoint.make_env(Sokoban(bound=6), shapes_only=True)
+    return dataclasses.replace(shapes, levels=from_text("######\n#@$ .#\n######", 6))
+
+
 def random_agent(env):
     return checkpoint.make_agent(Random(), env, jax.random.key(0))
 
 
 def test_every_environment_of_the_package_has_pictures_and_texts():
-    for env in (room(), graph()):
+    for env in (room(), graph(), board()):
         state, _ = eqx.filter_jit(env.reset)(jax.random.key(0))
         assert render.rgb(state).dtype == np.uint8 and render.rgb(state).std() > 10
         assert render.ansi(state).count("\n") >= 1

@@ -14,7 +14,8 @@ EPSILON = 1e-12
 
 
 class Linear(eqx.Module):
-    """`x @ weight.T + bias`, for a vector or for every row of a matrix."""
+    """`x @ weight.T + bias`, for a vector or for every row of a matrix, in the precision of the
+    weights."""
 
     weight: Float[Array, "out in"]
     bias: Float[Array, " out"]
@@ -32,6 +33,7 @@ class Linear(eqx.Module):
         return Linear(jnp.zeros((outputs, inputs)), jnp.zeros(outputs))
 
     def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
+        x = x.astype(self.weight.dtype)
         # Not `x @ weight.T`, for which a large matrix may be transposed in memory.
         return jax.lax.dot_general(x, self.weight, (((x.ndim - 1,), (1,)), ((), ()))) + self.bias
 
@@ -46,7 +48,10 @@ class Linear(eqx.Module):
 
 
 class LayerNorm(eqx.Module):
-    """Each row shifted and scaled to mean 0 and (biased) variance 1, then `* gain + bias`."""
+    """Each row shifted and scaled to mean 0 and (biased) variance 1, then `* gain + bias`.
+
+    Computed in float32, whatever goes in; what comes out has the precision of what went in.
+    """
 
     gain: Float[Array, " size"]
     bias: Float[Array, " size"]
@@ -65,21 +70,24 @@ def _normalise(gain: Array, bias: Array, x: Array) -> Array:
 
 
 def _normalise_forward(gain: Array, bias: Array, x: Array) -> tuple[Array, tuple]:
-    centred = x - x.mean(-1, keepdims=True)
+    wide = x.astype(jnp.float32)
+    centred = wide - wide.mean(-1, keepdims=True)
     scale = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON)
-    normal = centred * scale
+    normal = (centred * scale).astype(x.dtype)
     return normal * gain + bias, (gain, normal, scale)
 
 
 def _normalise_backward(residuals: tuple, dy: Array) -> tuple[Array, Array, Array]:
     # The usual closed form: it keeps the result and one number a row, where automatic
     # differentiation keeps four arrays, and a step of training is bound by such traffic.
-    gain, normal, scale = residuals
+    gain, normal, scale = (part.astype(jnp.float32) for part in residuals)
+    dtype, dy = dy.dtype, dy.astype(jnp.float32)
     rows = tuple(range(dy.ndim - 1))
     dnormal = dy * gain
     along = (dnormal * normal).mean(-1, keepdims=True)
     dx = scale * (dnormal - dnormal.mean(-1, keepdims=True) - normal * along)
-    return (dy * normal).sum(rows), dy.sum(rows), dx
+    narrow = residuals[0].dtype
+    return (dy * normal).sum(rows).astype(narrow), dy.sum(rows).astype(narrow), dx.astype(dtype)
 
 
 _normalise.defvjp(_normalise_forward, _normalise_backward)

@@ -72,10 +72,15 @@ def _split_heads(qkv: Float[Array, "nodes three_sizes"], heads: int) -> list[Arr
     return [part.reshape(part.shape[0], heads, -1) for part in jnp.split(qkv, 3, axis=-1)]
 
 
+def _wide(products: str, *operands: Array) -> Array:
+    """Products in float32, for sums over them that shorter numbers would spoil."""
+    return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)
+
+
 def _attend_forward(qkv: Array, present: Array, heads: int, queries: int) -> tuple:
     q, k, v = _split_heads(qkv, heads)
-    scores = jnp.einsum("qhd,khd->hqk", q[:queries], k) * q.shape[-1] ** -0.5
-    weights = jax.nn.softmax(jnp.where(present, scores, -jnp.inf), axis=-1)
+    scores = _wide("qhd,khd->hqk", q[:queries], k) * q.shape[-1] ** -0.5
+    weights = jax.nn.softmax(jnp.where(present, scores, -jnp.inf), axis=-1).astype(qkv.dtype)
     mixed = jnp.einsum("hqk,khd->qhd", weights, v).reshape(queries, -1)
     return (mixed, weights), (qkv, weights)
 
@@ -84,9 +89,9 @@ def _attend_backward(heads: int, queries: int, residuals: tuple, cotangents: tup
     qkv, weights = residuals
     q, k, v = _split_heads(qkv, heads)
     dmixed = cotangents[0].reshape(queries, heads, -1)
-    dweights = jnp.einsum("qhd,khd->hqk", dmixed, v)
+    dweights = _wide("qhd,khd->hqk", dmixed, v)
     along = (dweights * weights).sum(-1, keepdims=True)
-    dscores = weights * (dweights - along) * q.shape[-1] ** -0.5
+    dscores = (weights * (dweights - along) * q.shape[-1] ** -0.5).astype(qkv.dtype)
     dq = jnp.einsum("hqk,khd->qhd", dscores, k)
     dk = jnp.einsum("hqk,qhd->khd", dscores, q[:queries])
     dv = jnp.einsum("hqk,qhd->khd", weights, dmixed)

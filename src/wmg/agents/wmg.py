@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.accepts import require_parts
 from wmg.agents.heads import ActorCritic
@@ -135,6 +135,12 @@ class WMG(Agent[Memory]):
         return Memory.zeros(slots, layer.shape[0], floor)
 
     def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]:
+        return self.attend(observation, memory, memory.present)
+
+    def attend(
+        self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
+    ) -> Output[Memory]:
+        """A step that attends to the `recalled` slots of memory alone."""
         nodes = [self.core_embedding(observation.core)[None]]
         present = [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():
@@ -142,7 +148,7 @@ class WMG(Agent[Memory]):
             present.append(observation.factors[name].present)
         if self.memory_embedding is not None:
             nodes.append(self.memory_embedding(memory.vectors))
-            present.append(memory.present)
+            present.append(recalled)
         core, attention = self.transformer(jnp.concatenate(nodes), jnp.concatenate(present))
         logits, value = self.actor_critic(core)
         memo = observation.core if self.new_memo is None else self.new_memo(core)

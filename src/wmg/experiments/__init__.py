@@ -6,11 +6,11 @@ A new preset or target is an entry in one of the files here and, for a new file,
 import difflib
 
 from wmg.config import BadInput, Config
-from wmg.experiments import babyai, pathfinding
+from wmg.experiments import babyai, pathfinding, sokoban
 from wmg.experiments.target import Target
 
-PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS}
-TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS}
+PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS, **sokoban.PRESETS}
+TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS, **sokoban.TARGETS}
 
 MOST_NAMES = 12
 """A sentence that names more than this is not one to read."""

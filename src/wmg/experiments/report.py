@@ -13,8 +13,9 @@ from wmg.config import BadInput
 from wmg.experiments.reproduce import GROUPED, read_result
 from wmg.experiments.target import Claim, Target
 
-FINAL_POINTS = 10
-"""A run's final score is the mean of its last ten reports: the paper's 100k steps."""
+FINAL_POINTS = {"curve": 10}
+"""A run's final score on a learning curve is the mean of its last ten reports, the paper's 100k
+steps; of others, it is the last."""
 
 
 @dataclasses.dataclass
@@ -71,13 +72,15 @@ def pool(name: str, target: Target, out: pathlib.Path) -> dict[str, Outcome]:
         files = sorted((out / name / cell).glob("**/result.json"))
         results = [read_result(file) for file in files]
         if results:
-            outcomes[cell] = _pool_cell(files, results)
+            outcomes[cell] = _pool_cell(files, results, FINAL_POINTS.get(target.measure, 1))
     if not outcomes:
         raise BadInput(f"there are no results of {name} in {out}")
     return outcomes
 
 
-def _pool_cell(files: list[pathlib.Path], results: list[dict[str, Any]]) -> Outcome:
+def _pool_cell(
+    files: list[pathlib.Path], results: list[dict[str, Any]], final_points: int
+) -> Outcome:
     hardware = [result["hardware"] for result in results]
     commands = [result["command"] for result in results]
     seconds = sum(result.get("seconds", 0.0) for result in results)
@@ -100,7 +103,7 @@ def _pool_cell(files: list[pathlib.Path], results: list[dict[str, Any]]) -> Outc
     for line, row in zip(scores, rows, strict=True):
         line[: len(row)] = np.array(row, float)  # shorter where a whole group diverged
     finished = np.isfinite(scores[:, -1])
-    finals = np.nanmean(scores[finished, -FINAL_POINTS:], axis=1)
+    finals = np.nanmean(scores[finished, -final_points:], axis=1)
     steps = max((result.get("steps", []) for result in results), key=len)
     curve = plots.Curve(np.array(steps, float), scores) if steps else None
     return Outcome(
@@ -179,6 +182,7 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
         "commands": _distinct([c for o in outcomes.values() for c in o.commands]),
         "scale": _scale(target, outcomes),
         "cells": {cell: _row(target, cell, outcome) for cell, outcome in outcomes.items()},
+        "published": target.published,
         "claims": [
             dict(zip(("claim", "verdict", "numbers"), (claim.text, *judge(claim, outcomes, full)),
                      strict=True))
@@ -193,6 +197,7 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
     write_atomically(folder / "report.json", (json.dumps(data, indent=1) + "\n").encode())
     write_atomically(folder / "report.md", markdown(data).encode())
     curves = {target.cells[c].label: o.curve for c, o in outcomes.items() if o.curve is not None}
+    curves |= _published_curves(target, curves)
     if target.measure == "efficiency":
         plots.medians(
             [_interval(target, cell, outcome) for cell, outcome in outcomes.items()],
@@ -210,6 +215,18 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
             lines=lines,
         )
     return data
+
+
+def _published_curves(target: Target, ours: dict[str, plots.Curve]) -> dict[str, plots.Curve]:
+    """What others reach, as far as our own curves go."""
+    last = max((curve.steps.max() for curve in ours.values()), default=0)
+    curves = {}
+    for label, numbers in target.published.items():
+        points = {steps: value for steps, value in numbers.items() if steps <= last}
+        if len(points) > 1:  # a line needs two
+            values = np.array([list(points.values())])
+            curves[label] = plots.Curve(np.array(list(points), float), values)
+    return curves
 
 
 def _scale(target: Target, outcomes: dict[str, Outcome]) -> str:
@@ -281,6 +298,8 @@ def markdown(data: dict[str, Any]) -> str:
     ]
     efficiency = any("solved" in row for row in data["cells"].values())
     lines += _efficiency_table(data) if efficiency else _table(data)
+    if data["published"]:
+        lines += ["", *_published_table(data)]
     if data["not_run"]:
         lines += ["", "Not run:", "", "```", *data["not_run"].values(), "```"]
     lines += ["", "| claim | verdict | numbers |", "|---|---|---|"]
@@ -299,6 +318,20 @@ def _table(data: dict[str, Any]) -> list[str]:
         paper = "-" if row["paper"] is None else f"{row['paper']:,}"
         numbers = f"{_number(row['value'])} | {_number(row['standard_error'])}"
         lines.append(f"| {row['label']} | {numbers} | {paper} |")
+    return lines
+
+
+def _published_table(data: dict[str, Any]) -> list[str]:
+    """A row for each of the others, a column for each number of steps."""
+    published = data["published"]
+    columns = sorted({steps for numbers in published.values() for steps in numbers})
+    lines = [
+        f"| published ({data['unit']}) | " + " | ".join(f"{c / 1e6:,g}M" for c in columns) + " |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for label, numbers in published.items():
+        cells = [str(numbers.get(steps, "-")) for steps in columns]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
     return lines
 
 

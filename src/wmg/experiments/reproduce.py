@@ -19,15 +19,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, train
+from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, solve, train
 from wmg.agents.wmg import WMG, with_slots
 from wmg.config import BadInput, Config
+from wmg.envs import Sokoban
 from wmg.experiments.target import Cell, Target
 from wmg.types import Agent, count_parameters
 
 TEST_SEED = 1
 TRANSFER_EPISODES = 1000
 BASELINE_EPISODES = 20_000
+TEST_EVERY = 5_000_000
+"""Steps between two tests on held-out levels."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +132,51 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     }
 
 
+def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+    """Train a group, or go on with it, and have its runs play all held-out levels as often as the
+    paper did."""
+    done = folder.parent / "tests.json"
+    tests = json.loads(done.read_text()) if done.exists() else []
+    for steps in [*range(TEST_EVERY, settings.steps, TEST_EVERY), settings.steps]:
+        if any(test["steps"] == steps for test in tests):
+            continue
+        stage = dataclasses.replace(settings, steps=steps)
+        result = train.train(stage, folder, resume=folder.exists(), show=show)
+        if not result.finished:
+            return None
+        solved = test_runs(settings, result)
+        tests.append({"steps": steps, "solved": solved, "seconds": round(result.seconds, 1)})
+        _write(done, tests)
+    return {
+        "config": config.to_dict(settings),
+        "levels": held_out_levels(settings).levels,
+        "steps": [test["steps"] for test in tests],
+        "scores": [list(row) for row in zip(*(test["solved"] for test in tests), strict=True)],
+        "seconds": tests[-1]["seconds"],
+        "hardware": runfolder.hardware(),
+    }
+
+
+def held_out_levels(settings: Config) -> config.Sokoban:
+    """The environment that models are tested on: the test split of what they are trained on."""
+    env = settings.env
+    if not isinstance(env, config.Sokoban):
+        raise BadInput(f"only Sokoban has held-out levels, got {env}")
+    return dataclasses.replace(env, levels=env.levels.replace("-train", "-test"))
+
+
+def test_runs(settings: Config, result: train.Result) -> list[float | None]:
+    """The percentage of held-out levels that each run solves; None of a run that diverged."""
+    env = checkpoint.make_env(held_out_levels(settings))
+    assert isinstance(env, Sokoban)
+    shares: list[float | None] = []
+    for index in range(settings.runs):
+        agent = parallel.take(result.runs.agent, index)
+        played = None if result.runs.diverged[index] else solve.play_levels(env, agent, seed=index)
+        shares.append(None if played is None else round(100 * float(played.success.mean()), 3))
+    return shares
+
+
 def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
     """Train a group until its runs meet their goal, or go on with it."""
     result = train.train(settings, folder, resume=folder.exists(), show=show)
@@ -182,7 +230,7 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
 
 def count(cell: Cell) -> dict[str, Any]:
     """The number of trainable parameters."""
-    env = checkpoint.make_env(cell.config.env)
+    env = checkpoint.make_env(cell.config.env, shapes_only=True)
     agent = jax.eval_shape(lambda: checkpoint.make_agent(cell.config.agent, env, jax.random.key(0)))
     return {"value": count_parameters(agent), "hardware": runfolder.hardware()}
 
@@ -218,6 +266,7 @@ MEASURES: dict[str, Callable[[Cell], dict[str, Any]]] = {
 TRAINED: dict[str, Callable[[Config, pathlib.Path, Callable], dict[str, Any] | None]] = {
     "curve": train_group,
     "efficiency": solve_group,
+    "levels": test_group,
 }
 """Measures of trained runs."""
 GROUPED = (*TRAINED, "transfer")
@@ -228,6 +277,6 @@ def _rounded(value: float) -> float | None:
     return round(float(value), 3) if np.isfinite(value) else None
 
 
-def _write(path: pathlib.Path, data: dict[str, Any]) -> None:
+def _write(path: pathlib.Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     checkpoint.write_atomically(path, (json.dumps(data) + "\n").encode())

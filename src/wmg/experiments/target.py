@@ -40,7 +40,7 @@ class Target:
     title: str
     source: str
     """Where in the paper."""
-    measure: Literal["parameters", "speed", "episodes", "curve", "transfer", "efficiency"]
+    measure: Literal["parameters", "speed", "episodes", "curve", "transfer", "efficiency", "levels"]
     unit: str
     cells: dict[str, Cell]
     claims: tuple[Claim, ...] = ()
@@ -48,4 +48,6 @@ class Target:
     """Independent runs of each cell in the paper."""
     lines: dict[str, float] = dataclasses.field(default_factory=dict)
     """Reference lines of the figure."""
+    published: dict[str, dict[int, float]] = dataclasses.field(default_factory=dict)
+    """What others are known to reach: for each, numbers by steps."""
     note: str = ""

@@ -10,6 +10,7 @@ which of the rows are real.
 """
 
 import dataclasses
+import math
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg import checkpoint, config, render
 from wmg.config import BadInput
-from wmg.envs import BabyAI, Pathfinding
+from wmg.envs import BabyAI, Pathfinding, Sokoban
 from wmg.envs.babyai.levels import LEVELS
 from wmg.envs.batch import Batch
 from wmg.render.babyai import mission_text
@@ -55,11 +56,27 @@ class Facts:
     """What is told of an episode in each of its steps, given its first state or many of them."""
 
 
-FACTS: dict[type[Env], Facts] = {
-    BabyAI: Facts((-3.0, 6.0), (0.0, 7.0), lambda state: {"mission": mission_text(state)}),
-    Pathfinding: Facts((-1.0, 1.0)),
+def _sokoban_facts(env: Sokoban) -> Facts:
+    """The last reward is among the numbers; all others are from -1 to 1."""
+    step, on, off, solved = env.rewards
+    paid = [step + pushed + ended for pushed in (0.0, on, off) for ended in (0.0, solved)]
+    low, high = math.floor(min(-1.0, *paid)), math.ceil(max(1.0, *paid))
+    return Facts((float(low), float(high)), (0.0, 1.0))
+
+
+FACTS: dict[type[Env], Callable[[Any], Facts]] = {
+    BabyAI: lambda env: Facts(
+        (-3.0, 6.0), (0.0, 7.0), lambda state: {"mission": mission_text(state)}
+    ),
+    Pathfinding: lambda env: Facts((-1.0, 1.0)),
+    Sokoban: _sokoban_facts,
 }
 """Environments that are not here have no bounds and tell nothing."""
+
+
+def facts_of(env: Env) -> Facts:
+    """What is known of an environment."""
+    return FACTS[type(env)](env) if type(env) in FACTS else Facts()
 
 
 class GymEnv(gymnasium.Env[Seen, Any]):
@@ -70,7 +87,7 @@ class GymEnv(gymnasium.Env[Seen, Any]):
     def __init__(self, env: Env | str, render_mode: str | None = None, **settings: Any):
         self.inner = _make(env, settings)
         self.render_mode = _check_render_mode(render_mode)
-        self.facts = FACTS.get(type(self.inner), Facts())
+        self.facts = facts_of(self.inner)
         self.observation_space = observation_space(self.inner.spec.observation, self.facts)
         self.action_space = spaces.Discrete(self.inner.spec.actions)
         self._key: PRNGKeyArray | None = None
@@ -124,7 +141,7 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         inner = _make(env, settings)
         self.batch, self.num_envs = Batch(inner, num_envs), num_envs
         self.render_mode = _check_render_mode(render_mode)
-        self.facts = FACTS.get(type(inner), Facts())
+        self.facts = facts_of(inner)
         self.single_observation_space = observation_space(inner.spec.observation, self.facts)
         self.single_action_space = spaces.Discrete(inner.spec.actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -290,6 +307,7 @@ def _take_each(seen: Seen, mask: Bool[np.ndarray, " envs"]) -> np.ndarray:
 IDS = {
     **{f"wmg/BabyAI-{level}-v0": {"env": "babyai", "level": level} for level in LEVELS},
     "wmg/Pathfinding-v0": {"env": "pathfinding"},
+    "wmg/Sokoban-v0": {"env": "sokoban"},
 }
 """What is registered, and the settings that a name stands for."""
 

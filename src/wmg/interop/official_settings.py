@@ -37,7 +37,7 @@ OFF_ONLY = {
     "OBS_FEEDBACK",
 }
 """Settings of the authors' code that this project knows only as off (zero or False)."""
-ANNEALING = {"ANNEAL_LR", "LR_GAMMA", "LR_ANNEALING_START"}
+ANNEALING = {"ANNEAL_LR", "LR_GAMMA", "ANNEALING_START"}
 SHAPES = {"V2", "WMG_MAX_OBS", "WMG_MAX_MEMOS", "WMG_MEMO_SIZE"}
 DURATION = {"TOTAL_STEPS": "steps", "REPORTING_INTERVAL": "report_every"}
 GENERAL = {"ENV", "NUM_PATTERNS", "AGENT_NET", "A3C_T_MAX", *DURATION}
@@ -55,6 +55,27 @@ ENCODERS = {
     "CnnFlat": "image",
     "FactoredThenFlattened": "flattened",
 }
+DIFFICULTIES = {
+    ("unfiltered", "train"): "unfiltered-train",
+    ("unfiltered", "valid"): "unfiltered-valid",
+    ("unfiltered", "test"): "unfiltered-test",
+    ("medium", "train"): "medium-train",
+    ("medium", "valid"): "medium-valid",
+}
+"""The levels of Sokoban by difficulty and split."""
+BOARDS = {"factored": "factored", "grid": "planes"}
+SOKOBAN_ON, SOKOBAN_OFF, SOKOBAN_BOXES = 1.0, -1.0, 4
+"""What the authors' Sokoban has no settings for, or only one that makes sense."""
+SOKOBAN_SETTINGS = {
+    "SOKOBAN_MAX_STEPS",
+    "SOKOBAN_DIFFICULTY",
+    "SOKOBAN_SPLIT",
+    "SOKOBAN_ROOM_OVERRIDE",
+    "SOKOBAN_BOXES_REQUIRED",
+    "SOKOBAN_OBSERVATION_FORMAT",
+    "SOKOBAN_REWARD_PER_STEP",
+    "SOKOBAN_REWARD_SUCCESS",
+}
 GOAL = {"HELDOUT_TESTING", "SUCCESS_RATE_THRESHOLD", "NUM_TEST_EPISODES"}
 LEVEL = {"BABYAI_ENV_LEVEL", "OBS_ENCODER", "BINARY_REWARD"}
 IGNORED = {
@@ -69,9 +90,10 @@ IGNORED = {
     "ID",
 }
 """What a command says here: what to do, where files lie, what to measure, seeds."""
-KNOWN = {*HYPER, *WMG, *GRU} | OFF_ONLY | ANNEALING | SHAPES | GENERAL | LEVEL | GOAL | IGNORED
+KNOWN = {*HYPER, *WMG, *GRU, *SOKOBAN_SETTINGS} | LEVEL | GOAL | IGNORED
+KNOWN |= OFF_ONLY | ANNEALING | SHAPES | GENERAL
 
-PATHFINDING, BABYAI = "Pathfinding_Env", "BabyAI_Env"
+PATHFINDING, BABYAI, SOKOBAN = "Pathfinding_Env", "BabyAI_Env", "Sokoban_Env"
 ANNEAL = 0.98
 ANNEAL_AFTER = 10_000_000
 """Sokoban's schedule, the only one the authors used."""
@@ -152,12 +174,38 @@ def _env(settings: Mapping[str, Value]) -> config.Env:
     if name == PATHFINDING:
         graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
         return config.Pathfinding(nodes=_number(graph, "NUM_PATTERNS", int))
+    if name == SOKOBAN:
+        return _sokoban(settings)
     if name != BABYAI:
-        raise BadInput(f"ENV must be {PATHFINDING} or {BABYAI}, got {name!r}")
+        raise BadInput(f"ENV must be {PATHFINDING}, {BABYAI} or {SOKOBAN}, got {name!r}")
     return config.BabyAI(
         level=_choice(settings, "BABYAI_ENV_LEVEL", LEVELS),
         observation=_choice(settings, "OBS_ENCODER", ENCODERS),
         reward="binary" if _flag(settings, "BINARY_REWARD") else "minigrid",
+    )
+
+
+def _sokoban(settings: Mapping[str, Value]) -> config.Sokoban:
+    for name, only in (("SOKOBAN_ROOM_OVERRIDE", None), ("SOKOBAN_BOXES_REQUIRED", SOKOBAN_BOXES)):
+        if settings.get(name, only) != only:
+            raise BadInput(f"{name} must be {only}, got {settings[name]!r}")
+    difficulty, split = settings.get("SOKOBAN_DIFFICULTY"), settings.get("SOKOBAN_SPLIT")
+    levels = DIFFICULTIES.get((str(difficulty), str(split)))
+    if levels is None:
+        known = ", ".join(" ".join(pair) for pair in DIFFICULTIES)
+        raise BadInput(
+            f"SOKOBAN_DIFFICULTY and SOKOBAN_SPLIT must be one of {known}, got {difficulty} {split}"
+        )
+    return config.Sokoban(
+        levels=levels,
+        observation=_choice(settings, "SOKOBAN_OBSERVATION_FORMAT", BOARDS),
+        max_steps=_number(settings, "SOKOBAN_MAX_STEPS", int),
+        rewards=(
+            _number(settings, "SOKOBAN_REWARD_PER_STEP", float),
+            SOKOBAN_ON,
+            SOKOBAN_OFF,
+            _number(settings, "SOKOBAN_REWARD_SUCCESS", float),
+        ),
     )
 
 
@@ -217,9 +265,9 @@ def is_second_variant(agent: config.WMG) -> bool:
 def _hyper(settings: Mapping[str, Value]) -> config.Hyper:
     numbers = {ours: _number(settings, name, float) for name, ours in HYPER.items()}
     if _flag(settings, "ANNEAL_LR"):
-        schedule = {"LR_GAMMA": ANNEAL, "LR_ANNEALING_START": ANNEAL_AFTER, **settings}
+        schedule = {"LR_GAMMA": ANNEAL, "ANNEALING_START": ANNEAL_AFTER, **settings}
         numbers["anneal"] = _number(schedule, "LR_GAMMA", float)
-        numbers["anneal_after"] = _number(schedule, "LR_ANNEALING_START", float)
+        numbers["anneal_after"] = _number(schedule, "ANNEALING_START", float)
         numbers["anneal_every"] = _number(settings, "REPORTING_INTERVAL", float)
     return config.Hyper(**numbers)
 
@@ -238,7 +286,7 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
         "ANNEAL_LR": hyper.anneal != 1,
     }
     if hyper.anneal != 1:
-        settings |= {"LR_GAMMA": hyper.anneal, "LR_ANNEALING_START": hyper.anneal_after}
+        settings |= {"LR_GAMMA": hyper.anneal, "ANNEALING_START": hyper.anneal_after}
         settings["REPORTING_INTERVAL"] = round(hyper.anneal_every)
     settings |= {name: getattr(hyper, ours) for name, ours in HYPER.items()}
     if isinstance(agent, config.GRU):
@@ -259,6 +307,8 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
 def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]:
     if isinstance(env, config.Pathfinding):
         return {"ENV": PATHFINDING, "NUM_PATTERNS": env.nodes}
+    if isinstance(env, config.Sokoban):
+        return _sokoban_settings(env)
     levels = {ours: name for name, ours in LEVELS.items()}
     if env.level not in levels:
         raise BadInput(f"the authors' code cannot run {env.level} as it is today")
@@ -275,6 +325,28 @@ def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]
     return settings | {
         "SUCCESS_RATE_THRESHOLD": goal.success,
         "NUM_TEST_EPISODES": goal.episodes,
+    }
+
+
+def _sokoban_settings(env: config.Sokoban) -> dict[str, Value]:
+    levels = {ours: pair for pair, ours in DIFFICULTIES.items()}
+    levels |= {split: ("unfiltered", split) for split in ("train", "valid", "test")}
+    formats = {ours: name for name, ours in BOARDS.items()}
+    step, on, off, solved = env.rewards
+    known = env.levels in levels and env.observation in formats
+    if not known or (on, off, env.bound) != (SOKOBAN_ON, SOKOBAN_OFF, config.Sokoban().bound):
+        raise BadInput(f"the authors' code cannot run {env}")
+    difficulty, split = levels[env.levels]
+    return {
+        "ENV": SOKOBAN,
+        "SOKOBAN_MAX_STEPS": env.max_steps,
+        "SOKOBAN_DIFFICULTY": difficulty,
+        "SOKOBAN_SPLIT": split,
+        "SOKOBAN_ROOM_OVERRIDE": None,
+        "SOKOBAN_BOXES_REQUIRED": SOKOBAN_BOXES,
+        "SOKOBAN_OBSERVATION_FORMAT": formats[env.observation],
+        "SOKOBAN_REWARD_PER_STEP": step,
+        "SOKOBAN_REWARD_SUCCESS": solved,
     }
 
 

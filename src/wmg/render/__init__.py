@@ -20,7 +20,8 @@ from wmg.a3c import Scene
 from wmg.config import BadInput
 from wmg.envs.babyai import State as Room
 from wmg.envs.pathfinding import State as Graph
-from wmg.render import babyai, pathfinding
+from wmg.envs.sokoban import State as Board
+from wmg.render import babyai, pathfinding, sokoban
 from wmg.render.draw import Frame
 from wmg.types import Agent, Env
 
@@ -41,6 +42,8 @@ rgb.register(Room, babyai.rgb)
 ansi.register(Room, babyai.ansi)
 rgb.register(Graph, pathfinding.rgb)
 ansi.register(Graph, pathfinding.ansi)
+rgb.register(Board, sokoban.rgb)
+ansi.register(Board, sokoban.ansi)
 
 
 def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:

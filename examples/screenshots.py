@@ -1,0 +1,109 @@
+"""Take the pictures of the viewer in docs/images, of the models that come with the package.
+
+Needs Chromium, playwright and pillow: python examples/screenshots.py [FOLDER]
+"""
+
+import contextlib
+import io
+import pathlib
+import secrets
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+
+import jax
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from wmg import checkpoint, experiments, models
+from wmg.viewer import server
+from wmg.viewer.play import Player
+from wmg.viewer.session import Session
+
+IMAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "images"
+FIRST_MEMO_OF_PATHFINDING = 1
+
+
+def shipped(name: str) -> Player:
+    """A model of the package."""
+    agent, settings = models.find(name)
+    assert settings.env is not None
+    env, agent = models.fit(agent, settings, settings.env)
+    return Player(name, agent, env, settings)
+
+
+def untrained(preset: str) -> Player:
+    """The agent of a preset as it is before training."""
+    settings = experiments.find_preset(preset)
+    env = checkpoint.make_env(settings.env)
+    agent = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
+    return Player(f"{preset}, untrained", agent, env, settings)
+
+
+@contextlib.contextmanager
+def serving(player: Player, seed: int) -> Iterator[str]:
+    """The address of a live viewer."""
+    session, token = Session([player], seed), secrets.token_urlsafe(16)
+    with server.listening(server.LOOPBACK, 0) as listener:
+        running = server.make_server(session, listener, token)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://{server.LOOPBACK}:{listener.getsockname()[1]}/{token}/"
+        finally:
+            running.should_exit = True
+            thread.join()
+
+
+def take(
+    browser: Browser, player: Player, seed: int, keys: str, off: int | None, scheme: str
+) -> bytes:
+    """A picture of the page after some keys, with a node switched off."""
+    with serving(player, seed) as address:
+        window = browser.new_context(viewport={"width": 1060, "height": 900})
+        page: Page = window.new_page()
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.goto(address)
+        page.wait_for_selector("body[data-ready]")
+        for key in keys:
+            page.keyboard.press(key)
+            page.wait_for_selector("body[data-busy=false]")
+        if off is not None:
+            page.locator(f".node[data-node='{off}']").click()
+            page.wait_for_selector("body[data-busy=false]")
+        picture = page.screenshot(full_page=True)
+        window.close()
+    return picture
+
+
+def save(picture: bytes, path: pathlib.Path) -> None:
+    """Write a picture with few colours, which is half the size."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    image.quantize(160, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path} ({path.stat().st_size / 1000:.0f} kB)")
+
+
+def main(folder: pathlib.Path) -> None:
+    """Take them all."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("there is no chromium here")
+    named = [name for name in models.shipped() if name.startswith("sokoban")]
+    sokoban = shipped(named[0]) if named else untrained("sokoban/wmg")
+    wanted = {
+        "viewer-pathfinding.png": (
+            shipped("pathfinding-wmg"), 0, "lllllll", FIRST_MEMO_OF_PATHFINDING, "light",
+        ),
+        "viewer-babyai.png": (shipped("babyai-level4-wmg"), 0, "lllll", None, "dark"),
+        "viewer-sokoban.png": (sokoban, 0, "lllllll", None, "light"),
+    }  # fmt: skip
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, what in wanted.items():
+            save(take(browser, *what), folder / name)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES)

@@ -1,0 +1,80 @@
+"""`wmg data`: importing levels, and seeing which there are."""
+
+import dataclasses
+import json as jsonlib
+import sys
+from typing import Annotated
+
+import tyro
+
+from wmg.commands.start import split_name
+from wmg.config import BadInput
+from wmg.options import parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Boxoban:
+    """Import the Boxoban levels, which figures comparable with the paper need."""
+
+    from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER|URL")] = None
+    """A zip file, folder or URL of the repository google-deepmind/boxoban-levels (default: from
+    GitHub)."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show the level banks there are."""
+
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(args: list[str]) -> int:
+    """`wmg data boxoban|list ...`"""
+    name, rest = split_name(args)
+    commands = {"boxoban": import_boxoban, "list": show_list}
+    if name is None and {"-h", "--help"} & set(args):
+        print("wmg data list shows the level banks there are, wmg data boxoban imports them.\n")
+        return import_boxoban(args)
+    if name not in commands:
+        raise BadInput(f"wmg data has {' and '.join(commands)}, got {name!r}")
+    return commands[name](rest)
+
+
+def import_boxoban(args: list[str]) -> int:
+    """`wmg data boxoban ...`"""
+    options = parse(Boxoban, args, "wmg data boxoban")
+    from wmg import data, progress
+
+    try:
+        with progress.count() as show:
+            counts = data.import_boxoban(options.from_, show)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 1
+    if options.json:
+        print(jsonlib.dumps(counts))
+        return 0
+    for bank, levels in counts.items():
+        print(f"{bank:16} {levels:>7,} levels")
+    return 0
+
+
+def show_list(args: list[str]) -> int:
+    """`wmg data list ...`"""
+    options = parse(List, args, "wmg data list")
+    from wmg import data
+
+    banks = data.banks()
+    if options.json:
+        print(jsonlib.dumps(banks, indent=2))
+        return 0
+    for bank, about in banks.items():
+        size = f"{about['levels']:>7,} levels"
+        where = f"{about['bytes']:>10,} bytes  {about['file']}" if about["file"] else "not imported"
+        print(f"{bank:16} {size}  {where}")
+    meant = ", ".join(f"{split} is {bank}" for split, bank in data.meanings().items())
+    print(f"as levels, {meant}")
+    return 0

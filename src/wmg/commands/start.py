@@ -1,0 +1,70 @@
+"""What commands do before they begin: read what comes first on their line, and set up jax."""
+
+import dataclasses
+import os
+import sys
+import typing
+
+from wmg.config import BadInput, Env, Pathfinding, Sokoban
+
+
+def split_name(args: list[str]) -> tuple[str | None, list[str]]:
+    """The leading positional argument, if there is one, and the rest."""
+    if args and not args[0].startswith("-"):
+        return args[0], args[1:]
+    return None, args
+
+
+def pick_run(args: list[str]) -> int | None:
+    """The value of --run, which decides what is loaded before the other options are read."""
+    for index, arg in enumerate(args):
+        text = arg.partition("=")[2] if arg.startswith("--run=") else None
+        if arg == "--run" and index + 1 < len(args):
+            text = args[index + 1]
+        if text is not None:
+            if not text.isdecimal():
+                raise BadInput(f"--run must be a whole number, got {text!r}")
+            return int(text)
+    return None
+
+
+def named_env(args: list[str]) -> Env:
+    """The first environment that has all settings which options name: a baseline plays any."""
+    options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
+    options = {option.removeprefix("--env.").replace("-", "_") for option in options}
+    for kind in typing.get_args(Env):
+        if options <= {field.name for field in dataclasses.fields(kind)}:
+            return kind()
+    return Pathfinding()
+
+
+def held_out(env: Env) -> Env:
+    """An environment as it is tested: where levels are given, those nothing is trained on."""
+    return dataclasses.replace(env, levels="test") if isinstance(env, Sokoban) else env
+
+
+def remark_on_levels(env: Env | None) -> None:
+    """Say so where Sokoban is about to be played on other levels than the paper's."""
+    from wmg import checkpoint
+
+    settled = env and checkpoint.settle(env)
+    if isinstance(settled, Sokoban) and settled.levels.startswith("embedded-"):
+        print(
+            f"playing the levels {settled.levels}, which come with wmg: figures comparable with "
+            "the paper need Boxoban, which `wmg data boxoban` gets",
+            file=sys.stderr,
+        )
+
+
+def prepare_jax(runs: int = 1) -> None:
+    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
+    have no more threads than runs: a single run is a tenth slower with a second thread."""
+    import jax
+
+    from wmg import cache, runfolder
+
+    os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)

@@ -1,0 +1,214 @@
+"""Getting Boxoban: from a zip file, a folder or the net, checked, into banks in the cache.
+
+A split is written when all of its levels have been read and checked, and one that is there
+already is not read again: what was interrupted goes on with the split it was in.
+"""
+
+import contextlib
+import io
+import pathlib
+import re
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
+from typing import Any
+
+import numpy as np
+
+from wmg import cache, checkpoint
+from wmg.config import BadInput
+from wmg.envs.sokoban import levels
+from wmg.envs.sokoban.levels import BOXOBAN, SIZE, Boards, Packed
+
+URL = "https://github.com/google-deepmind/boxoban-levels/archive/refs/heads/master.zip"
+BY_HAND = "try again, or download it in another way and give the file with --from"
+LARGEST_FILE = 10_000_000
+"""Bytes of a file of levels; Boxoban's have 117,000."""
+DOWNLOAD_PIECE = 1 << 18
+TIMEOUT = 30.0
+LEVEL_LINES = SIZE + 2
+"""A number, the board, a blank line."""
+
+Files = dict[str, Callable[[], bytes]]
+"""How to read each file, by its path from the root of the repository."""
+Show = Callable[[str, int, int], None]
+"""Is told what is going on, how much is done, and how much there is."""
+
+
+def import_boxoban(source: str | None, show: Show = lambda *_: None) -> dict[str, int]:
+    """Import what splits there are in a zip file, a folder or a URL; the levels of each."""
+    source = source or URL
+    if not source.startswith(("http://", "https://")):
+        return _import_from(pathlib.Path(source), source, show)
+    if all(is_imported(bank) for bank in BOXOBAN):
+        return {bank: split.levels for bank, split in BOXOBAN.items()}
+    archive = download(source, show)
+    try:
+        counts = _import_from(archive, source, show)
+    except BadInput as error:
+        archive.unlink()  # to be fetched anew next time
+        raise BadInput(f"{error}; {BY_HAND}") from None
+    archive.unlink()
+    return counts
+
+
+def _import_from(path: pathlib.Path, name: str, show: Show) -> dict[str, int]:
+    with _open(path, name) as files:
+        splits = {bank: _split_files(files, split.folder) for bank, split in BOXOBAN.items()}
+        splits = {bank: chosen for bank, chosen in splits.items() if chosen}
+        if not splits:
+            first = f"{BOXOBAN['unfiltered-test'].folder}/000.txt"
+            raise BadInput(f"{name} is not Boxoban: there is no file like {first} in it")
+        for bank, chosen in splits.items():
+            if not is_imported(bank):
+                _write_bank(bank, _read_split(bank, chosen, name, show))
+    return {bank: BOXOBAN[bank].levels for bank in splits}
+
+
+def banks() -> dict[str, dict[str, Any]]:
+    """Every level bank there can be: its levels and, if it is here, its file and size."""
+    embedded = {
+        bank: _about(place.stop - place.start, levels.EMBEDDED_FILE)
+        for bank, place in levels.EMBEDDED.items()
+    }
+    paths = {bank: levels.bank_path(bank) if is_imported(bank) else None for bank in BOXOBAN}
+    return embedded | {bank: _about(BOXOBAN[bank].levels, path) for bank, path in paths.items()}
+
+
+def _about(count: int, path: pathlib.Path | None) -> dict[str, Any]:
+    size = 0 if path is None else path.stat().st_size
+    return {"levels": count, "bytes": size, "file": None if path is None else str(path)}
+
+
+def meanings() -> dict[str, str]:
+    """The bank that each split means here and now."""
+    return {split: levels.resolve(split) for split in levels.SPLITS}
+
+
+def is_imported(bank: str) -> bool:
+    """Whether a split of Boxoban is in the cache, undamaged."""
+    try:
+        return len(levels.read_bank(bank)) > 0
+    except ValueError:
+        return False
+
+
+def _split_files(files: Files, folder: str) -> Files:
+    pattern = re.compile(rf"(?:.*/)?{folder}/\d+\.txt")
+    return {path: files[path] for path in sorted(files) if pattern.fullmatch(path)}
+
+
+@contextlib.contextmanager
+def _open(path: pathlib.Path, name: str) -> Iterator[Files]:
+    """The files of a folder or zip file. Nothing is unpacked, so no path in it can do harm."""
+    if path.is_dir():
+        path = path.resolve()
+        found = [file for file in path.rglob("*.txt") if file.is_file()]
+        yield {file.relative_to(path.parent).as_posix(): file.read_bytes for file in found}
+        return
+    if not path.exists():
+        raise BadInput(f"--from must be a zip file, a folder or a URL, and there is no {name}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if info.file_size <= LARGEST_FILE]
+            yield {info.filename: lambda info=info: archive.read(info) for info in infos}
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        raise BadInput(f"{name} is not a zip file, or only a part of one, or damaged") from None
+
+
+def _read_split(bank: str, files: Files, name: str, show: Show) -> Packed:
+    split, pieces, done = BOXOBAN[bank], [], 0
+    for path, read in files.items():
+        try:
+            pieces.append(levels.pack(read_boards(read())))
+        except ValueError as error:
+            raise BadInput(f"{name}, {path}: {error}") from None
+        done += len(pieces[-1])
+        show(bank, done, split.levels)
+    packed = np.concatenate(pieces)
+    if len(packed) != split.levels:
+        raise BadInput(
+            f"{name} is not all of Boxoban: {split.folder} has {len(packed):,} levels in it, "
+            f"and should have {split.levels:,}"
+        )
+    if zlib.crc32(packed.tobytes()) != split.checksum:
+        raise BadInput(f"{name} has other levels in {split.folder} than Boxoban: wrong checksum")
+    return packed
+
+
+def read_boards(data: bytes) -> Boards:
+    """The boards of one of Boxoban's files, checked."""
+    boards, starts = _read_regular(data) or _read_slowly(data)
+    levels.check(boards, starts)
+    if not levels.fits_compact(boards):
+        raise ValueError(f"not every level has {levels.BOXES} boxes and as many targets")
+    return boards
+
+
+def _read_regular(data: bytes) -> tuple[Boards, list[int]] | None:
+    """The boards and the lines where they start, or None if a line is not as it should be."""
+    lines = data.split(b"\n")
+    rows = [lines[index::LEVEL_LINES] for index in range(1, SIZE + 1)]
+    blank = not any(lines[LEVEL_LINES - 1 :: LEVEL_LINES]) and len(lines) % LEVEL_LINES == 1
+    if not blank or any(set(map(len, row)) != {SIZE} for row in rows):
+        return None
+    columns = [np.frombuffer(b"".join(row), np.uint8).reshape(-1, SIZE) for row in rows]
+    boards = np.stack(columns, axis=1)
+    starts = list(range(2, len(lines), LEVEL_LINES))
+    return (boards, starts) if levels.MARKS[boards].all() else None
+
+
+def _read_slowly(data: bytes) -> tuple[Boards, list[int]]:
+    found, starts = levels.read_boards(data.decode("latin-1"))
+    if not found:
+        raise ValueError("there are no levels in it")
+    for board, start in zip(found, starts, strict=True):
+        if board.shape != (SIZE, SIZE):
+            raise ValueError(f"the level at line {start} is not of {SIZE}x{SIZE} cells")
+    return np.stack(found), starts
+
+
+def _write_bank(bank: str, packed: Packed) -> None:
+    path = levels.bank_path(bank)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = io.BytesIO()
+    np.save(file, packed, allow_pickle=False)
+    checkpoint.write_atomically(path, file.getvalue())
+
+
+def download(url: str, show: Show) -> pathlib.Path:
+    """The file at a URL, in the cache. What an earlier try has left is gone on from."""
+    folder = cache.folder() / "boxoban"
+    whole = folder / f"download-{zlib.crc32(url.encode()):08x}.zip"
+    part = whole.with_suffix(".part")
+    if whole.exists():
+        return whole
+    there = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            folder.mkdir(parents=True, exist_ok=True)
+            goes_on = there and answer.status == 206
+            done = there if goes_on else 0
+            length = int(answer.headers.get("Content-Length") or 0)
+            with open(part, "ab" if goes_on else "wb") as file:
+                total = done + length if length else 0
+                while piece := answer.read(DOWNLOAD_PIECE):
+                    file.write(piece)
+                    done += len(piece)
+                    show("download", done, total)
+            if done < total:
+                raise HTTPException(f"it broke off after {done:,} of {total:,} bytes")
+    except urllib.error.HTTPError as error:
+        part.unlink(missing_ok=True)
+        raise BadInput(
+            f"cannot download {url}: the server says {error.code} {error.reason}; {BY_HAND}"
+        ) from None
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise BadInput(f"cannot download {url}: {reason}; {BY_HAND}") from None
+    part.rename(whole)
+    return whole

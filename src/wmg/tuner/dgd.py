@@ -1,0 +1,165 @@
+"""Distributed Grid Descent: which configuration to run next (the paper's appendix on tuning).
+
+A hyperparameter has an ordered list of values. A *point* of the grid is one index into each of
+these lists, and a *run set* is a point with the scores of its runs. Runs are noisy, so a search
+returns to a point many times; runs in progress are counted, so that workers who know nothing
+but the shared results do not all choose the same one. Nothing here knows of storage or time.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+
+Point = tuple[int, ...]
+
+
+@dataclasses.dataclass
+class Runs:
+    """What is known of a search: the scores of finished runs, and which are in progress."""
+
+    scores: dict[Point, list[float]] = dataclasses.field(default_factory=dict)
+    pending: collections.Counter[Point] = dataclasses.field(default_factory=collections.Counter)
+
+    def count(self, point: Point) -> int:
+        """The paper's Count: how many runs of this point were begun."""
+        return len(self.scores.get(point, ())) + self.pending[point]
+
+    def total(self) -> int:
+        """How many runs were begun in all."""
+        return sum(map(len, self.scores.values())) + self.pending.total()
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """The grid, and how it is searched. With the defaults it is the paper's algorithm."""
+
+    sizes: tuple[int, ...]
+    """How many values each hyperparameter has."""
+    metric: Literal["mean", "median"] = "mean"
+    """What the paper calls Metric: how the scores of a run set are made one number."""
+    maximise: bool = True
+    n_init: int = 0
+    """How many runs are drawn before the descent begins; 0 waits for the first result only."""
+    start: Point | None = None
+    """The centre of these first draws, instead of the whole grid."""
+    lanes: int = 1
+    """How many runs a worker proposes at once, all of the same shapes."""
+    shapes: tuple[int, ...] = ()
+    """With lanes: the hyperparameters that must be the same in all of them."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The hyperparameters that lanes may differ in."""
+        return tuple(i for i in range(len(self.sizes)) if i not in self.shapes)
+
+
+def neighbourhood(
+    centre: Point, sizes: Sequence[int], axes: Sequence[int] | None = None
+) -> list[Point]:
+    """The centre and every point one step from it in exactly one hyperparameter (of `axes`)."""
+    points = [centre]
+    for axis in range(len(sizes)) if axes is None else axes:
+        for index in (centre[axis] - 1, centre[axis] + 1):
+            if 0 <= index < sizes[axis]:
+                points.append((*centre[:axis], index, *centre[axis + 1 :]))
+    return points
+
+
+def metric(search: Search, scores: Sequence[float]) -> float:
+    """The paper's Metric of a run set, with the sign that makes higher better."""
+    sign = 1 if search.maximise else -1
+    if len(scores) == 1:  # as most are, and numpy is slow for those
+        return sign * scores[0]
+    return sign * float(np.mean(scores) if search.metric == "mean" else np.median(scores))
+
+
+def centres(search: Search, runs: Runs) -> list[Point]:
+    """The run sets with the best Metric: one, but for ties."""
+    metrics = {point: metric(search, scores) for point, scores in runs.scores.items()}
+    best = max(metrics.values(), default=None)
+    return [point for point, value in metrics.items() if value == best]
+
+
+def path(search: Search, history: Iterable[tuple[Point, float]]) -> list[Point]:
+    """The centre after each result, the first of those that are tied."""
+    scores: dict[Point, list[float]] = {}
+    metrics: dict[Point, float] = {}
+    points = []
+    for point, score in history:
+        scores.setdefault(point, []).append(score)
+        metrics[point] = metric(search, scores[point])
+        points.append(max(metrics, key=metrics.__getitem__))
+    return points
+
+
+def weights(points: Sequence[Point], runs: Runs) -> np.ndarray:
+    """The paper's ceiling, one more than the highest Count, less the Count of each point."""
+    counts = np.array([runs.count(point) for point in points])
+    return counts.max() + 1 - counts
+
+
+def distribution(search: Search, runs: Runs) -> dict[Point, float]:
+    """How likely each point is to be proposed, once there are results. Tied centres are equally
+    likely, which the paper leaves open."""
+    chances: dict[Point, float] = collections.defaultdict(float)
+    tied = centres(search, runs)
+    for centre in tied:
+        points = neighbourhood(centre, search.sizes)
+        each = weights(points, runs)
+        for point, weight in zip(points, each / each.sum() / len(tied), strict=True):
+            chances[point] += float(weight)
+    return dict(chances)
+
+
+def propose(search: Search, runs: Runs, generator: np.random.Generator) -> Point:
+    """The point to run next: a draw from `distribution`, or from the start of the search.
+
+    With lanes, groups of points that share all shapes are drawn first, by the same rule: they
+    are the shapes of the centre's neighbourhood, each with the centre's numbers and those one
+    step from them, weighted by how many batches they are behind.
+    """
+    centre = _centre(search, runs, generator)
+    if centre is None:
+        return _anywhere(search, generator)
+    if search.lanes == 1:
+        return _draw(neighbourhood(centre, search.sizes), runs, generator)
+    shapes = neighbourhood(centre, search.sizes, search.shapes)
+    groups = [neighbourhood(point, search.sizes, search.numbers) for point in shapes]
+    counts = np.array([sum(map(runs.count, group)) for group in groups])
+    behind = counts.max() + search.lanes - counts
+    group = groups[generator.choice(len(groups), p=behind / behind.sum())]
+    return _draw(group, runs, generator)
+
+
+def propose_beside(
+    search: Search, runs: Runs, first: Point, generator: np.random.Generator
+) -> Point:
+    """A point for another lane beside `first`, which is counted already, with its shapes."""
+    centre = _centre(search, runs, generator)
+    numbers = _anywhere(search, generator) if centre is None else centre
+    same = tuple(
+        first[axis] if axis in search.shapes else numbers[axis] for axis in range(len(numbers))
+    )
+    if centre is None:
+        return same
+    return _draw(neighbourhood(same, search.sizes, search.numbers), runs, generator)
+
+
+def _centre(search: Search, runs: Runs, generator: np.random.Generator) -> Point | None:
+    """Around which point to draw; None for the whole grid."""
+    if not runs.scores or runs.total() < search.n_init:
+        return search.start
+    tied = centres(search, runs)
+    return tied[generator.integers(len(tied))]
+
+
+def _anywhere(search: Search, generator: np.random.Generator) -> Point:
+    return tuple(int(generator.integers(size)) for size in search.sizes)
+
+
+def _draw(points: list[Point], runs: Runs, generator: np.random.Generator) -> Point:
+    each = weights(points, runs)
+    return points[generator.choice(len(points), p=each / each.sum())]

@@ -1,0 +1,76 @@
+"""Training runs as the objective of a search."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wmg.config import HYPER_NAMES, BadInput, Config, from_dict, to_dict
+from wmg.tuner import space
+from wmg.tuner.worker import Objective
+
+if TYPE_CHECKING:
+    from wmg.train import Result
+
+METRICS = {
+    "score": "mean score over the last tenth of a run, in percent; higher is better",
+    "steps": "steps until the goal is met, all of them if it never is; lower is better",
+}
+
+
+def make_task(preset: str, settings: Config, metric: str | None) -> dict[str, Any]:
+    """What a study tells its workers about its runs. Without a metric, it is steps for settings
+    with a goal, and score for others."""
+    metric = metric or ("score" if settings.goal is None else "steps")
+    if metric not in METRICS:
+        raise BadInput(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if metric == "steps" and settings.goal is None:
+        raise BadInput(f"{preset} has no goal, so its runs do not report steps: use metric score")
+    if metric == "score":  # of the whole run, not of its last test
+        settings = dataclasses.replace(settings, goal=None)
+    return {"preset": preset, "config": to_dict(settings), "metric": metric}
+
+
+def read_task(task: dict[str, Any]) -> Config:
+    """The settings of a task."""
+    return from_dict(Config, task["config"], "task.config")
+
+
+def make_objective(task: dict[str, Any]) -> Objective:
+    """Training with the settings of a task."""
+    from wmg import train
+
+    settings = read_task(task)
+
+    def run(values: list[dict[str, Any]], seed: int) -> list[float]:
+        result = train.train(batch(settings, values, seed))
+        if not result.finished:  # a signal asked to stop
+            raise KeyboardInterrupt
+        return [score(result, task["metric"], row) for row in range(len(values))]
+
+    return run
+
+
+def batch(settings: Config, values: list[dict[str, Any]], seed: int) -> Config:
+    """Runs that share all shapes as one experiment, in which each has its own numbers."""
+    first = values[0]
+    numbers = [name for name in first if name in HYPER_NAMES]
+    varied = tuple(
+        f"{name}={','.join(repr(float(each[name])) for each in values)}" for name in numbers
+    )
+    together = space.apply(settings, first)
+    return dataclasses.replace(together, runs=len(values), seed=seed, vary=varied)
+
+
+def score(result: "Result", metric: str, row: int) -> float:
+    """The score of a run. One that diverged has its last finite score; if it has none, zero."""
+    if metric == "steps":
+        crossing = result.crossings[row]
+        return float(result.config.steps) if crossing is None else float(crossing)
+    scores = result.scores[row]
+    known = scores[np.isfinite(scores)]
+    if not known.size:
+        return 0.0
+    if known.size < scores.size:
+        return float(known[-1])
+    return float(known[-max(1, known.size // 10) :].mean())

@@ -1,0 +1,372 @@
+"""A worker: takes runs of a study, does them, and delivers their scores, until there is no more
+to do. Any number of them share a study; none is in charge.
+
+A run that is taken gives signs of life. If they cease, another worker does it again. A score
+that cannot be delivered is kept in a file, and delivered by the next worker of that study.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import math
+import os
+import pathlib
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import SQLAlchemyError
+
+from wmg.config import BadInput
+from wmg.tuner import study as studies
+from wmg.tuner.dgd import Point
+from wmg.tuner.sampler import DGDSampler
+from wmg.tuner.study import MISSED_BEATS, Shared, quietly
+
+Done = TypeVar("Done")
+Objective = Callable[[list[dict[str, Any]], int], list[float]]
+"""What a run is: the scores of runs with these values, which share all shapes and are done
+together; run i has the given seed + i. A run that goes wrong by itself has a score too, a bad
+one."""
+GONE = (SQLAlchemyError, StorageInternalError, FileNotFoundError)
+"""How a storage that does not answer shows."""
+PATIENCE = 120.0
+"""Seconds for which a worker tries again to reach a storage that does not answer."""
+MOST_FAILURES = 3
+"""A worker gives up after so many failed runs in a row."""
+TOKEN = "token"
+
+
+class Stopped(Exception):
+    """A worker cannot go on; the message is one sentence that says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A run that this worker has taken."""
+
+    number: int
+    trial_id: int
+    token: str
+    """Tells this attempt from all others, also of the same run."""
+    point: Point
+    values: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A score on its way to the study, as it is kept in a file if it does not arrive."""
+
+    storage: str
+    study: str
+    number: int
+    token: str
+    values: dict
+    """By name and value, not by index: they are meant for no particular grid."""
+    score: float
+    seed: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What a worker has done."""
+
+    runs: int
+    reason: str
+    """Why it ended."""
+
+
+def work(
+    storage: str,
+    name: str,
+    make_objective: Callable[[dict], Objective],
+    *,
+    lanes: int = 1,
+    limit: int | None = None,
+    patience: float = PATIENCE,
+    say: Callable[[str], None] = lambda text: None,
+) -> Summary:
+    """Do runs of a study until it is finished or settled, or `limit` of them are done.
+
+    `make_objective` is given the study's task. `lanes` runs are taken at a time.
+    """
+    with Desk(storage, name, lanes, patience) as desk:
+        objective = make_objective(desk.shared.plan.task)
+        for kept in kept_results(desk.shared.url, name):
+            say(deliver_kept(desk, kept))
+        done, failures = 0, 0
+        while limit is None or done < limit:
+            most = lanes if limit is None else min(lanes, limit - done)
+            desk.insist(reap)
+            if reason := desk.insist(ended):
+                return Summary(done, reason)
+            claims = desk.insist(lambda shared, most=most: take(shared, most))
+            if not claims:  # others do the last runs: wait, in case one of them is lost
+                time.sleep(min(1.0, desk.shared.plan.beat))
+            with alive(desk, claims):
+                for batch in alike(claims, desk.shared.plan.shapes):
+                    fault = attempt(desk, objective, batch, say)
+                    done, failures = (done, failures + 1) if fault else (done + len(batch), 0)
+                    if failures >= MOST_FAILURES:
+                        raise Stopped(f"{failures} runs in a row failed, the last with {fault}")
+        return Summary(done, "it has done its share")
+
+
+def attempt(
+    desk: "Desk", objective: Objective, batch: list[Claim], say: Callable[[str], None]
+) -> str:
+    """Do some runs together. If they fail, mark them so and return the reason."""
+    try:
+        results = do(desk, objective, batch)
+    except Stopped:
+        raise
+    except Exception as error:
+        fault = f"{type(error).__name__}: {error}".partition("\n")[0]
+        desk.insist(lambda shared: give_up(shared, batch, fault))
+        say(f"run {batch[0].number} failed with {fault}")
+        return fault
+    for one in results:
+        say(f"run {one.number}: {one.score:.6g} in {one.seconds:.1f} s")
+    return ""
+
+
+class Desk:
+    """A worker's hold on a study, which outlives breaks of the connection."""
+
+    def __init__(self, storage: str, name: str, lanes: int, patience: float):
+        self.place, self.patience = (storage, name, lanes), patience
+
+    def __enter__(self) -> "Desk":
+        self.stack = contextlib.ExitStack()
+        self.shared = self.stack.enter_context(studies.opened(*self.place))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stack.close()
+
+    def insist(self, action: Callable[[Shared], Done]) -> Done:
+        """Do something with the study, again and again if the storage does not answer."""
+        deadline, pause = time.monotonic() + self.patience, 0.25
+        while True:
+            try:
+                self.shared.check_there()
+                return action(self.shared)
+            except GONE as error:
+                if time.monotonic() + pause > deadline:
+                    url = studies.show_url(self.shared.url)
+                    took = f"for {self.patience:g} s"
+                    raise Stopped(f"the storage {url} has not answered {took}") from error
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+            with contextlib.suppress(BadInput, *GONE):
+                again = contextlib.ExitStack()
+                self.shared = again.enter_context(studies.opened(*self.place))
+                self.stack.close()
+                self.stack = again
+
+
+def ended(shared: Shared) -> str:
+    """Why there is nothing more to do in a study; empty if there is."""
+    if len(shared.trials(TrialState.COMPLETE)) >= shared.plan.runs:
+        return f"all {shared.plan.runs} runs are done"
+    if shared.plan.until_settled and shared.stability().settled:
+        return "the search is settled"
+    return ""
+
+
+def reap(shared: Shared) -> None:
+    """Free the runs of workers that are gone; they will be done again."""
+    with quietly():
+        fail_stale_trials(shared.study)
+    for trial in shared.trials(TrialState.RUNNING):
+        # Killed before its first sign of life, which Optuna never notices.
+        if TOKEN not in trial.user_attrs and trial.datetime_start is not None:
+            now = datetime.datetime.now(trial.datetime_start.tzinfo)
+            age = (now - trial.datetime_start).total_seconds()
+            if age > MISSED_BEATS * shared.plan.beat:
+                with contextlib.suppress(UpdateFinishedTrialError, ValueError):
+                    shared.study.tell(trial.number, state=TrialState.FAIL)
+
+
+def take(shared: Shared, most: int) -> list[Claim]:
+    """Up to so many runs that are free, lost ones of others first.
+
+    Workers that look at the same moment may begin one run too many each; it counts like any.
+    """
+    begun = len(shared.trials(TrialState.COMPLETE, TrialState.RUNNING))
+    free = min(most, shared.plan.runs - begun)
+    if free < 1:
+        return []
+    claims, sampler = [_take_one(shared)], shared.study.sampler
+    same_shapes = contextlib.nullcontext()
+    if isinstance(sampler, DGDSampler):
+        same_shapes = sampler.beside(claims[0].point)
+    with same_shapes:
+        return claims + [_take_one(shared) for _ in range(free - 1)]
+
+
+def _take_one(shared: Shared) -> Claim:
+    search = DGDSampler(shared.grid)
+    with quietly():
+        trial = shared.study.ask(search.space)
+    point = search.point(trial)
+    assert point is not None
+    token = uuid.uuid4().hex
+    shared.storage.record_heartbeat(trial._trial_id)
+    trial.set_user_attr(TOKEN, token)
+    return Claim(trial.number, trial._trial_id, token, point, shared.values(point))
+
+
+def alike(claims: list[Claim], shapes: tuple[str, ...]) -> list[list[Claim]]:
+    """The runs in groups that can be done together."""
+    groups: dict[tuple, list[Claim]] = {}
+    for claim in claims:
+        groups.setdefault(tuple(claim.values[name] for name in shapes), []).append(claim)
+    return list(groups.values())
+
+
+def do(desk: Desk, objective: Objective, batch: list[Claim]) -> list[Finished]:
+    """Do some runs together and deliver their scores."""
+    began, shared = time.monotonic(), desk.shared
+    seed = seed_of(shared.study.study_name, batch[0].number)
+    scores = objective([claim.values for claim in batch], seed)
+    if len(scores) != len(batch) or not all(map(math.isfinite, scores)):
+        raise ValueError(f"{len(batch)} runs must have as many finite scores, got {scores}")
+    seconds = (time.monotonic() - began) / len(batch)
+    results = [
+        Finished(
+            studies.show_url(shared.url), shared.study.study_name,
+            claim.number, claim.token, claim.values, float(score), seed + i, seconds,
+        )
+        for i, (claim, score) in enumerate(zip(batch, scores, strict=True))
+    ]  # fmt: skip
+    delivered: list[Finished] = []
+    try:
+        for result in results:
+            desk.insist(lambda shared, result=result: deliver(shared, result))
+            delivered.append(result)
+    except Stopped as stopped:
+        for result in results[len(delivered) :]:
+            keep(result)
+        raise Stopped(f"{stopped}; what was finished is kept in {kept_folder()}") from None
+    return results
+
+
+def seed_of(study: str, number: int) -> int:
+    """The seed of a run: each has its own, in every study, also if it is done again."""
+    return zlib.crc32(f"{study}/{number}".encode()) % 1_900_000_000
+
+
+@contextlib.contextmanager
+def alive(desk: Desk, claims: list[Claim]) -> Iterator[None]:
+    """Meanwhile, give signs of life for these runs; if interrupted, give them back."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(desk.shared.plan.beat):
+            for claim in claims:
+                with contextlib.suppress(*GONE):  # delivering will find out
+                    desk.shared.storage.record_heartbeat(claim.trial_id)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        desk.insist(lambda shared: give_back(shared, claims))
+        raise
+    finally:
+        over.set()
+        thread.join()
+
+
+def deliver(shared: Shared, result: Finished) -> None:
+    """Put a score into the study, once, however often this is called.
+
+    If the run was given to another worker meanwhile, or if there is a new database, the score
+    is a run of its own: it is as good as any.
+    """
+    about = {TOKEN: result.token, "seed": result.seed, "seconds": round(result.seconds, 3)}
+    mine = [t for t in shared.study.get_trials(deepcopy=False) if _token(t) == result.token]
+    if any(trial.state == TrialState.COMPLETE for trial in mine):
+        return
+    search = DGDSampler(shared.grid)
+    point = search.locate(result.values)
+    with contextlib.suppress(UpdateFinishedTrialError, ValueError):  # failed by another, just now
+        for trial in mine:
+            if trial.state == TrialState.RUNNING:
+                for name, value in about.items():
+                    shared.storage.set_trial_user_attr(trial._trial_id, name, value)
+                shared.study.tell(trial.number, result.score)
+                return
+    params = dict(zip(shared.grid, point, strict=True))
+    late = create_trial(
+        value=result.score, params=params, distributions=search.space, user_attrs=about
+    )
+    shared.study.add_trial(late)
+
+
+def _token(trial: FrozenTrial) -> str | None:
+    return trial.user_attrs.get(TOKEN)
+
+
+def give_back(shared: Shared, claims: list[Claim]) -> None:
+    """Leave runs that were taken, and are not done, to whoever comes next."""
+    with quietly():
+        retry = RetryHeartbeatStaleTrialCallback()
+    for claim in claims:
+        with contextlib.suppress(UpdateFinishedTrialError, ValueError):
+            retry(shared.study, shared.study.tell(claim.number, state=TrialState.FAIL))
+
+
+def give_up(shared: Shared, batch: list[Claim], fault: str) -> None:
+    """Mark runs as failed: they are not done again unless proposed again."""
+    for claim in batch:
+        with contextlib.suppress(UpdateFinishedTrialError, ValueError):
+            shared.storage.set_trial_user_attr(claim.trial_id, "error", fault[:500])
+            shared.study.tell(claim.number, state=TrialState.FAIL)
+
+
+def kept_folder() -> pathlib.Path:
+    """Where results wait that could not be delivered."""
+    home = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local" / "state"
+    return pathlib.Path(home) / "wmg" / "tune"
+
+
+def keep(result: Finished) -> None:
+    """Write a result to a file, to be delivered by a later worker."""
+    from wmg import checkpoint  # late: nothing else here needs jax
+
+    kept_folder().mkdir(parents=True, exist_ok=True)
+    path = kept_folder() / f"{result.token}.json"
+    checkpoint.write_atomically(path, json.dumps(dataclasses.asdict(result)).encode())
+
+
+def kept_results(url: str, name: str) -> list[tuple[pathlib.Path, Finished]]:
+    """The results that wait for this study."""
+    found = []
+    for path in sorted(kept_folder().glob("*.json")):
+        with contextlib.suppress(ValueError, TypeError):  # not one of ours
+            result = Finished(**json.loads(path.read_text()))
+            if (result.storage, result.study) == (studies.show_url(url), name):
+                found.append((path, result))
+    return found
+
+
+def deliver_kept(desk: Desk, kept: tuple[pathlib.Path, Finished]) -> str:
+    """Deliver a result that has waited, and say so."""
+    path, result = kept
+    try:
+        desk.insist(lambda shared: deliver(shared, result))
+    except ValueError as error:
+        return f"{path} does not fit the study and is left alone: {error}"
+    path.unlink(missing_ok=True)
+    return f"run {result.number}: {result.score:.6g}, kept from before"

@@ -1,0 +1,1 @@
+"""Watching agents: recordings of episodes, a live page, the same page as one file, and videos."""

@@ -1,0 +1,31 @@
+/** Elements of the page. Text is only ever set as text, so markup in it stays text. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+/** An HTML element. */
+export function html(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+/** A line of SVG text. */
+export function label(text, x, y, attributes = {}) {
+  return svg("text", { x, y, ...attributes }, String(text));
+}
+
+/** The element of the page with that id. */
+export function find(id) {
+  return document.getElementById(id);
+}

@@ -1,0 +1,146 @@
+/** The scene of a track: the environment, and over it, as squares, what the Core attends to. */
+
+import { countNodes, writtenAt } from "./episodes.js";
+import { label, svg } from "./make.js";
+
+const GAP = 26;
+const PITCH = 1.35;
+
+/** A square whose area is `gain` times the node's share of a cell. */
+function square(node, share, gain, cell, [x, y]) {
+  const side = cell * Math.sqrt(gain * share);
+  return svg("rect", {
+    class: "attention",
+    "data-node": node,
+    "data-share": share.toFixed(7),
+    x: x - side / 2,
+    y: y - side / 2,
+    width: side,
+    height: side,
+  });
+}
+
+function cross([x, y], cell) {
+  const reach = cell * 0.42;
+  const d = `M${x - reach},${y - reach}l${2 * reach},${2 * reach}m0,${-2 * reach}l${-2 * reach},${2 * reach}`;
+  return svg("path", { class: "off", d });
+}
+
+/** What a slot of memory holds, in words. */
+export function nameSlot(time, slot, kept) {
+  const written = writtenAt(time, slot);
+  const thing = kept === "observations" ? "observation" : "Memo";
+  return written < 0 ? `${thing}: zeros of the start` : `${thing} of step ${written}`;
+}
+
+/** Every node: its middle, its name, and a few letters beside its slot. Factors are in the scene. */
+function layOut(view, size, scene, agent, time) {
+  const { factors, slots } = countNodes(agent);
+  const names = agent.attention.factors.flatMap(([name, count]) => Array(count).fill(name));
+  const columns = slots > 8 ? 2 : 1;
+  const rows = Math.ceil(slots / columns);
+  const pitch = Math.min(size.cell * PITCH, (size.height - size.cell - 24) / Math.max(rows, 1));
+  const cell = Math.min(size.cell, pitch / 1.3);
+  const x0 = size.width + GAP + cell / 2;
+  const nodes = [
+    { kind: "core", at: [x0, size.cell / 2 + 10], name: "Core", brief: "Core", cell: size.cell },
+  ];
+  for (let i = 0; i < factors; i++) {
+    const place = scene.places[i];
+    nodes.push({
+      kind: "factor",
+      at: place ? view.centre(place, scene) : null,
+      name: `Factor ${i + 1} (${names[i]})`,
+      cell: size.cell,
+    });
+  }
+  for (let slot = 0; slot < slots; slot++) {
+    const column = Math.floor(slot / rows);
+    const y = size.cell + 24 + cell / 2 + (slot % rows) * pitch;
+    const written = writtenAt(time, slot);
+    nodes.push({
+      kind: "memo",
+      at: [x0 + column * cell * 2.1, y],
+      cell,
+      written,
+      name: nameSlot(time, slot, agent.attention.memory),
+      brief: written < 0 ? "–" : written,
+    });
+  }
+  return { nodes, width: x0 + (columns - 1) * cell * 2.1 + cell / 2 + 26, cell };
+}
+
+function drawNode(node, index, present, isOff, toggle) {
+  const [x, y] = node.at;
+  const half = node.cell / 2;
+  const parts = [];
+  if (node.kind !== "factor") {
+    const box = { x: x - half, y: y - half, width: node.cell, height: node.cell };
+    parts.push(svg("rect", { ...box, class: present || isOff ? "slot" : "slot absent" }));
+    if (node.kind === "memo")
+      parts.push(label(node.brief, x + half + 3, y + 3, { class: "quiet" }));
+    else parts.push(label(node.brief, x, y - half - 3, { "text-anchor": "middle" }));
+  }
+  if (node.kind === "core") return svg("g", { class: "core" }, ...parts);
+  const group = svg(
+    "g",
+    {
+      class: "node",
+      "data-node": index,
+      role: "button",
+      tabindex: toggle ? 0 : null,
+      "aria-pressed": String(!isOff),
+      "aria-label": `${node.name}, ${isOff ? "switched off" : "on"}`,
+    },
+    ...parts,
+    svg("rect", { class: "hit", x: x - half, y: y - half, width: node.cell, height: node.cell }),
+  );
+  if (toggle) {
+    group.addEventListener("click", () => toggle(index));
+    group.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      event.stopPropagation();
+      toggle(index);
+    });
+  }
+  return group;
+}
+
+/**
+ * The scene as SVG. `shares` is null for agents without attention; `off` are nodes switched off;
+ * `toggle`, if there is one, is called with the node that a person wants switched.
+ */
+export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
+  const picture = svg("svg", { class: "board", role: "group", "aria-label": step.scene.says });
+  picture.append(view.draw(step.scene));
+  const size = view.measure(step.scene);
+  let { width } = size;
+  if (agent.attention) {
+    const plan = layOut(view, size, step.scene, agent, time);
+    width = plan.width;
+    const present = step.thought?.present ?? "";
+    const memory = plan.nodes.find((node) => node.kind === "memo");
+    if (memory) {
+      const title = agent.attention.memory === "observations" ? "past" : "Memos";
+      picture.append(label(title, memory.at[0] - plan.cell / 2, size.cell + 20));
+    }
+    plan.nodes.forEach((node, i) => {
+      const isOff = off.includes(i);
+      if (node.at) picture.append(drawNode(node, i, present[i] === "1", isOff, toggle));
+    });
+    plan.nodes.forEach((node, i) => {
+      if (!node.at) return;
+      if (off.includes(i)) picture.append(cross(node.at, node.cell));
+      else if (shares && present[i] === "1") {
+        const drawn = square(i, shares[i], gain, size.cell, node.at);
+        drawn.append(
+          svg("title", {}, `${node.name}: ${(100 * shares[i]).toFixed(2)}% of the attention`),
+        );
+        picture.append(drawn);
+      }
+    });
+  }
+  picture.setAttribute("viewBox", `-2 -2 ${width + 4} ${size.height + 4}`);
+  return picture;
+}

@@ -1,0 +1,135 @@
+"""What is said of a study, and its picture."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("optuna")
+
+import tiny
+
+from wmg import plots
+from wmg.config import BadInput
+from wmg.tuner import dgd, objective, plot, posterior, report, study, worker
+
+GRID = {"learning_rate": [1e-5, 1e-4, 1e-3], "layers": [1, 2, 3]}
+TASK = objective.make_task("pathfinding/wmg", tiny.settings(), None)
+
+
+def pretend(task):
+    """Scores as if the middle of the grid were best."""
+
+    def run(values, seed):
+        (one,) = values
+        worse = abs(math.log10(one["learning_rate"]) + 4) + abs(one["layers"] - 2)
+        return [80.0 - 10 * worse + seed % 31 / 10]
+
+    return run
+
+
+def make(storage, name="s", runs=20, seed=0, done=True):
+    plan = study.Plan(TASK, runs=runs, until_settled=False, shapes=("layers",), seed=seed)
+    study.create(storage, name, plan, GRID, True)
+    if done:
+        worker.work(storage, name, pretend)
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("report") / "tune.db")
+    make(path)
+    make(path, "other", runs=5, seed=1)
+    make(path, "fresh", done=False)
+    return path
+
+
+def test_status_counts_runs_and_names_the_best(storage):
+    with study.opened(storage, "s") as shared:
+        found = report.status(shared)
+        scores = shared.scores()
+    assert (found["done"], found["of"], found["running"], found["failed"]) == (20, 20, 0, 0)
+    assert found["best"]["values"] == {"learning_rate": 1e-4, "layers": 2}
+    assert found["configurations"] == len(scores)
+    best = posterior.rank(scores)[0]
+    assert found["best"]["posterior_mean"] == best.mean and found["best"]["runs"] == best.runs
+    text = report.describe(found)
+    assert "20 of at most 20 runs done, 0 running" in text and "all 20 runs are done" in text
+    assert "learning_rate 0.0001, layers 2" in text
+
+
+def test_status_of_a_study_without_runs(storage):
+    with study.opened(storage, "fresh") as shared:
+        found = report.status(shared)
+    assert found["best"] is None and found["done"] == 0 and found["ended"] == ""
+    assert report.describe(found) == "fresh: 0 of at most 20 runs done, 0 running, 0 failed or lost"
+
+
+def test_best_pools_studies_and_says_how_to_train(storage):
+    one, both = report.best(storage, ["s"]), report.best(storage, ["s", "other"])
+    assert both["values"] == one["values"] and both["runs"] > one["runs"]
+    assert both["train"] == (
+        "wmg train pathfinding/wmg --hyper.learning-rate 0.0001 --agent.layers 2"
+    )
+    assert both["train"] in report.describe_best(both)
+
+
+def test_best_of_nothing_and_of_different_tasks_is_refused(storage):
+    with pytest.raises(BadInput, match="fresh has no finished run yet"):
+        report.best(storage, ["fresh"])
+    plan = study.Plan({**TASK, "preset": "else"}, runs=3)
+    study.create(storage, "else", plan, GRID, True)
+    with pytest.raises(BadInput, match="s and else are about different tasks"):
+        report.best(storage, ["s", "else"])
+
+
+def test_final_is_a_study_of_one_configuration_with_fresh_seeds(storage):
+    name = report.prepare_final(storage, ["s"], "best", 5)
+    assert name == "s-final-best" == report.prepare_final(storage, ["s"], "best", 5)
+    worker.work(storage, name, pretend)
+    found = report.final(storage, name)
+    assert found["values"] == {"learning_rate": 1e-4, "layers": 2} and found["count"] == 5
+    assert found["mean"] == pytest.approx(np.mean(found["scores"]))
+    with study.opened(storage, "s") as shared:
+        searched = {trial.user_attrs["seed"] for trial in shared.study.get_trials()}
+    assert len(set(found["seeds"])) == 5 and not searched & set(found["seeds"])
+    assert "of 5 fresh runs" in report.describe_final(found)
+    with pytest.raises(BadInput, match=r"has 5 runs of .* already"):
+        report.prepare_final(storage, ["s"], "best", 6)
+
+
+def test_final_of_the_preset_compares_with_its_own_values(storage):
+    name = report.prepare_final(storage, ["s"], "preset", 1)
+    worker.work(storage, name, pretend)
+    found = report.final(storage, name)
+    assert found["values"] == {"learning_rate": 1.6e-4, "layers": 2} and found["count"] == 1
+    assert found["standard_error"] is None and "±" not in report.describe_final(found)
+
+
+def test_the_picture_is_drawn(storage, tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    path = tmp_path / "new" / "search.png"
+    with study.opened(storage, "s") as shared:
+        plot.draw(shared, path)
+    pixels = np.round(255 * image.imread(path)[..., :3]).astype(int)
+    assert pixels.shape[1] == 1260
+    for colour in plots.COLOURS[:2]:
+        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        assert (pixels == wanted).all(axis=-1).sum() > 50
+
+
+def test_a_picture_of_nothing_is_refused(storage, tmp_path):
+    with study.opened(storage, "fresh") as shared, pytest.raises(BadInput, match="no finished run"):
+        plot.draw(shared, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_path_of_the_centre_is_that_of_the_search():
+    generator, search = np.random.default_rng(0), dgd.Search((3, 3), "median", False)
+    history = [
+        (tuple(generator.integers(3, size=2).tolist()), generator.normal()) for _ in range(40)
+    ]
+    runs = dgd.Runs()
+    for (point, score), centre in zip(history, dgd.path(search, history), strict=True):
+        runs.scores.setdefault(point, []).append(score)
+        assert dgd.centres(search, runs) == [centre]

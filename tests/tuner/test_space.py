@@ -1,0 +1,161 @@
+"""Grids: the paper's, and those of users."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from wmg import experiments
+from wmg.config import CNNGRU, GRU, WMG, BabyAI, BadInput, Config, Sokoban
+from wmg.tuner import space
+
+SETTINGS = Config()
+SHARED = {
+    "t_max", "actor_critic", "adam_eps", "discount", "entropy", "grad_clip", "learning_rate",
+    "reward_scale",
+}  # fmt: skip
+OF_WMG = {"head_size", "heads", "hidden", "layers"}
+
+
+@pytest.mark.parametrize("agent, own", [
+    (WMG(), OF_WMG | {"slots", "memo_size"}),
+    (WMG("none", 0, 0), OF_WMG),
+    (WMG("observations"), OF_WMG),
+    (GRU(), {"embedding", "size"}),
+    (CNNGRU(), {"embedding", "size", "channels.1", "channels.2", "channels.3"}),
+])  # fmt: skip
+def test_each_agent_has_the_papers_hyperparameters(agent, own):
+    assert space.paper_grid(Config(env=BabyAI(), agent=agent)).keys() == SHARED | own
+
+
+def test_sokoban_has_its_rewards_too():
+    grid = space.paper_grid(Config(env=Sokoban()))
+    assert grid["rewards.1"] == [-0.02, -0.01, 0.0] and grid["rewards.4"] == [2, 5, 10, 15, 20]
+    changed = space.apply(Config(env=Sokoban()), {"rewards.1": -0.01, "rewards.4": 5.0})
+    assert changed.env == Sokoban(rewards=(-0.01, 1.0, -1.0, 5.0))
+
+
+def test_the_paper_counts_of_values_are_complete():
+    counts = {name: len(values) for name, values in space.PAPER.items()}
+    assert counts == {
+        "t_max": 19, "actor_critic": 14, "adam_eps": 6, "channels.1": 3, "channels.2": 3,
+        "channels.3": 3, "discount": 10, "entropy": 8, "grad_clip": 11, "embedding": 6, "size": 9,
+        "learning_rate": 11, "anneal": 10, "rewards.1": 3, "rewards.4": 5, "reward_scale": 10,
+        "head_size": 13, "heads": 10, "memo_size": 13, "slots": 10, "hidden": 14, "layers": 13,
+    }  # fmt: skip
+    assert all(values == sorted(values) for values in space.PAPER.values())
+
+
+PRESETS = {
+    name: settings
+    for name, settings in experiments.PRESETS.items()
+    if not name.startswith("babyai-sensitivity")
+}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_settings_that_the_paper_found_are_on_its_grid(preset):
+    grid = space.paper_grid(PRESETS[preset])
+    space.check(PRESETS[preset], grid)
+    for name, value in space.current(PRESETS[preset], list(grid)).items():
+        assert value in grid[name], f"{name} {value}"
+
+
+def test_values_are_applied_and_read_back():
+    values = {"t_max": 8, "heads": 3, "learning_rate": 1e-5, "discount": 1}
+    changed = space.apply(SETTINGS, values)
+    assert (changed.t_max, changed.agent.heads, changed.hyper.learning_rate) == (8, 3, 1e-5)
+    assert isinstance(changed.hyper.discount, float)
+    assert space.current(changed, list(values)) == values
+    same = dataclasses.replace(changed, t_max=16, agent=SETTINGS.agent, hyper=SETTINGS.hyper)
+    assert same == SETTINGS
+
+
+def test_options_name_every_value_once():
+    cnn = Config(env=BabyAI(observation="image"), agent=CNNGRU())
+    changed = space.apply(cnn, {"channels.1": 12, "channels.3": 64, "entropy": 0.1})
+    words = space.options(changed, ["channels.1", "channels.3", "entropy", "t_max"])
+    assert words == [
+        "--agent.channels", "12", "40", "64", "--hyper.entropy", "0.1", "--t-max", "16",
+    ]  # fmt: skip
+
+
+def test_numbers_of_the_learning_rule_are_no_shapes():
+    names = list(space.paper_grid(SETTINGS))
+    assert set(space.shapes(names)) == {"t_max", "actor_critic", "slots", "memo_size"} | OF_WMG
+
+
+def test_a_subset_is_chosen_by_name_and_keeps_that_order():
+    grid = space.choose(SETTINGS, ["layers", "entropy", "anneal"], None)
+    assert list(grid) == ["layers", "entropy", "anneal"] and grid["layers"] == list(range(1, 14))
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_a_grid_of_ones_own_is_read_from_a_file(tmp_path, suffix):
+    path = tmp_path / f"grid{suffix}"
+    grid = {"learning_rate": [0.0001, 0.001], "layers": [1, 2], "start": ["full", "empty"]}
+    lines = [f"{name} = {json.dumps(values)}" for name, values in grid.items()]
+    path.write_text(json.dumps(grid) if suffix == ".json" else "\n".join(lines))
+    assert space.choose(SETTINGS, [], path) == grid
+    assert space.choose(SETTINGS, ["layers"], path) == {"layers": [1, 2]}
+
+
+BAD = {
+    "unordered": ({"layers": [1, 3, 2]}, "the values of layers must ascend, got [1, 3, 2]"),
+    "twice": ({"layers": [1, 1]}, "the values of layers must ascend, got [1, 1]"),
+    "same words": ({"start": ["full", "full"]}, "the values of start must all be different"),
+    "empty": ({"layers": []}, "layers needs a list of at least one value, got []"),
+    "no list": ({"layers": 3}, "layers needs a list of at least one value, got 3"),
+    "mixed": ({"layers": [1, "two"]}, "the values of layers must be of one type"),
+    "truth among numbers": ({"layers": [True, 2]}, "the values of layers must be of one type"),
+    "wrong type": (
+        {"layers": ["one", "two"]},
+        "'one' is no value for layers: config.agent.layers",
+    ),
+    "half a layer": (
+        {"layers": [1, 1.5]},
+        "1.5 is no value for layers: config.agent.layers",
+    ),
+    "too low": ({"layers": [0, 1]}, "0 is no value for layers: layers must be a whole number"),
+    "too high": ({"discount": [0.9, 1.1]}, "1.1 is no value for discount: discount must be at"),
+    "infinite": ({"entropy": [0.1, math.inf]}, "inf is no value for entropy"),
+    "choice": (
+        {"start": ["fill"]},
+        "'fill' is no value for start: config.agent.start must",
+    ),
+    "name": ({"layer": [1]}, "'layer' is no setting of wmg, of its environment or of training"),
+    "another agent's": ({"embedding": [8]}, "'embedding' is no setting of wmg"),
+    "place": ({"layers.1": [1]}, "'layers.1' is no setting of wmg"),
+    "nothing": ({}, "must hold a list of values for each hyperparameter"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_grid_is_one_sentence(what, tmp_path):
+    grid, sentence = BAD[what]
+    path = tmp_path / "grid.json"
+    path.write_text(json.dumps(grid))
+    with pytest.raises(BadInput) as error:
+        space.choose(SETTINGS, [], path)
+    assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name, text, sentence", [
+    ("grid.json", "{", "is not JSON"), ("grid.toml", "a = [", "is not TOML"),
+    ("grid.toml", b"\xff\xfe", "is not TOML"), ("none.toml", None, "there is no grid file"),
+])  # fmt: skip
+def test_a_file_that_is_no_grid_is_one_sentence(tmp_path, name, text, sentence):
+    if text is not None:
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(BadInput, match=sentence):
+        space.choose(SETTINGS, [], tmp_path / name)
+
+
+def test_names_that_the_grid_has_not_are_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"the grid has no 'wings'; it has t_max, actor_critic,"):
+        space.choose(SETTINGS, ["wings"], None)
+    path = tmp_path / "grid.json"
+    path.write_text('{"layers": [1, 2]}')
+    with pytest.raises(BadInput, match="the grid has no 'heads'; it has layers"):
+        space.choose(SETTINGS, ["heads"], path)

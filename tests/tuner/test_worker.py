@@ -1,0 +1,446 @@
+"""Workers: what they do, and what happens to their runs when something goes wrong."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("optuna")
+
+import postgres
+from optuna.trial import TrialState
+
+from wmg.config import BadInput
+from wmg.tuner import study, worker
+from wmg.tuner.study import Plan
+
+GRID = {"x": [1, 2, 3, 4, 5], "y": [0.1, 0.2, 0.4]}
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return str(tmp_path / "tune.db")
+
+
+def make(storage, name="s", runs=8, **plan):
+    options = {"until_settled": False, "beat": 1, "seed": 0, **plan}
+    study.create(storage, name, Plan({"about": "a test"}, runs=runs, **options), GRID, True)
+
+
+def trials(storage, *states, name="s"):
+    with study.opened(storage, name) as shared:
+        return shared.trials(*states) if states else shared.study.get_trials(deepcopy=False)
+
+
+def quadratic(task):
+    assert task == {"about": "a test"}
+
+    def run(values, seed):
+        return [-((v["x"] - 3) ** 2) - v["y"] + (seed + i) % 97 / 1e4 for i, v in enumerate(values)]
+
+    return run
+
+
+def test_a_worker_does_all_runs_of_a_study(storage):
+    make(storage)
+    said = []
+    done = worker.work(storage, "s", quadratic, say=said.append)
+    finished = trials(storage, TrialState.COMPLETE)
+    assert done.runs == len(finished) == len(said) == 8 and done.reason == "all 8 runs are done"
+    assert len({trial.user_attrs["seed"] for trial in finished}) == 8
+    for trial in finished:
+        x, y = GRID["x"][trial.params["x"]], GRID["y"][trial.params["y"]]
+        noise = trial.user_attrs["seed"] % 97 / 1e4
+        assert trial.value == pytest.approx(-((x - 3) ** 2) - y + noise)
+    assert worker.work(storage, "s", quadratic).runs == 0
+
+
+def test_a_worker_does_no_more_than_its_limit(storage):
+    make(storage)
+    done = worker.work(storage, "s", quadratic, limit=5)
+    assert done.runs == len(trials(storage, TrialState.COMPLETE)) == 5
+
+
+def test_a_search_ends_when_it_is_settled(storage):
+    make(storage, runs=2000, until_settled=True, n_init=15)
+    done = worker.work(storage, "s", quadratic)
+    assert done.reason == "the search is settled" and done.runs < 300
+    with study.opened(storage, "s") as shared:
+        assert shared.stability().settled
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_other_samplers_work_on_the_same_storage(storage, sampler):
+    make(storage, sampler=sampler)
+    assert worker.work(storage, "s", quadratic).runs == 8
+
+
+def test_a_seed_repeats_a_search_exactly(tmp_path):
+    found = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        make(str(folder / "t.db"))
+        worker.work(str(folder / "t.db"), "s", quadratic, limit=5)
+        worker.work(str(folder / "t.db"), "s", quadratic)
+        found.append([(t.params, t.value) for t in trials(str(folder / "t.db"))])
+    assert found[0] == found[1] and len(found[0]) == 8
+
+
+def test_lanes_are_done_together_if_they_share_shapes(storage):
+    make(storage, runs=10, shapes=("x",))
+    batches = []
+
+    def objective(task):
+        def run(values, seed):
+            batches.append(values)
+            return quadratic(task)(values, seed)
+
+        return run
+
+    assert worker.work(storage, "s", objective, lanes=4).runs == 10
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert all(len({values["x"] for values in batch}) == 1 for batch in batches)
+    assert any(len({values["y"] for values in batch}) > 1 for batch in batches)
+    seeds = [trial.user_attrs["seed"] for trial in trials(storage, TrialState.COMPLETE)]
+    assert len(set(seeds)) == 10
+
+
+def test_a_retried_run_of_other_shapes_is_done_apart(storage):
+    claim = lambda x: worker.Claim(0, 0, "", (), {"x": x, "y": 1})  # noqa: E731
+    groups = worker.alike([claim(1), claim(2), claim(1)], ("x",))
+    assert [[c.values["x"] for c in group] for group in groups] == [[1, 1], [2]]
+
+
+def test_a_run_that_raises_is_marked_and_three_in_a_row_stop_the_worker(storage):
+    make(storage)
+
+    def broken(task):
+        def run(values, seed):
+            raise RuntimeError("out of memory")
+
+        return run
+
+    with pytest.raises(worker.Stopped, match=r"3 runs in a row failed, .* out of memory"):
+        worker.work(storage, "s", broken)
+    failed = trials(storage, TrialState.FAIL)
+    assert len(failed) == 3 and failed[0].user_attrs["error"] == "RuntimeError: out of memory"
+    assert worker.work(storage, "s", quadratic).runs == 8
+
+
+@pytest.mark.parametrize("scores", [[float("nan")], [], [1.0, 2.0]])
+def test_scores_that_are_none_are_a_failure(storage, scores):
+    make(storage)
+    with pytest.raises(worker.Stopped, match="1 runs must have as many finite scores"):
+        worker.work(storage, "s", lambda task: lambda values, seed: scores)
+
+
+def test_an_interrupted_run_is_given_back_and_done_by_the_next_worker(storage):
+    make(storage)
+
+    def interrupted(task):
+        def run(values, seed):
+            raise KeyboardInterrupt
+
+        return run
+
+    with pytest.raises(KeyboardInterrupt):
+        worker.work(storage, "s", interrupted)
+    (waiting,) = trials(storage, TrialState.WAITING)
+    worker.work(storage, "s", quadratic, limit=1)
+    (finished,) = trials(storage, TrialState.COMPLETE)
+    assert finished.number == waiting.number and finished.params == waiting.params
+
+
+def test_of_an_interrupted_batch_only_what_is_not_done_is_given_back(storage):
+    make(storage, shapes=("x",))
+    with study.opened(storage, "s") as shared:
+        for x in (0, 4):
+            shared.study.enqueue_trial({"x": x, "y": 0})
+    calls = []
+
+    def interrupted(task):
+        def run(values, seed):
+            calls.append(values)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return quadratic(task)(values, seed)
+
+        return run
+
+    with pytest.raises(KeyboardInterrupt):
+        worker.work(storage, "s", interrupted, lanes=2)
+    assert [trial.params["x"] for trial in trials(storage, TrialState.COMPLETE)] == [0]
+    assert [trial.params["x"] for trial in trials(storage, TrialState.WAITING)] == [4]
+
+
+def test_runs_that_wait_for_others_of_their_batch_stay_alive(storage):
+    make(storage)
+    with worker.Desk(storage, "s", 2, 1.0) as desk:
+        claims = worker.take(desk.shared, 2)
+        with worker.alive(desk, claims):
+            time.sleep(4.5)
+            worker.reap(desk.shared)
+            assert len(desk.shared.trials(TrialState.RUNNING)) == 2
+        time.sleep(4.5)
+        worker.reap(desk.shared)
+        assert len(desk.shared.trials(TrialState.WAITING)) == 2
+
+
+def test_a_run_that_was_given_to_another_is_a_run_of_its_own(storage):
+    make(storage)
+
+    def slow(task):
+        def run(values, seed):
+            with study.opened(storage, "s") as shared:  # as a worker who finds it stale
+                number = shared.trials(TrialState.RUNNING)[0].number
+                shared.study.tell(number, state=TrialState.FAIL)
+            return [7.0]
+
+        return run
+
+    worker.work(storage, "s", slow, limit=1)
+    assert [t.value for t in trials(storage, TrialState.COMPLETE)] == [7.0]
+
+
+def test_a_score_is_delivered_once_however_often(storage):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        (claim,) = worker.take(shared, 1)
+        result = worker.Finished("", "s", claim.number, claim.token, claim.values, 1.5, 3, 0.1)
+        for _ in range(3):
+            worker.deliver(shared, result)
+    assert [t.value for t in trials(storage, TrialState.COMPLETE)] == [1.5]
+
+
+def test_a_worker_lost_before_its_first_sign_of_life_is_noticed(storage):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        with study.quietly():
+            shared.study.ask()
+        worker.reap(shared)
+        assert len(shared.trials(TrialState.RUNNING)) == 1
+        time.sleep(3.1)
+        worker.reap(shared)
+        assert not shared.trials(TrialState.RUNNING)
+
+
+def test_workers_never_take_the_same_waiting_run(storage):
+    make(storage, runs=100)
+    with study.opened(storage, "s") as shared:
+        for _ in range(8):
+            shared.study.enqueue_trial({"x": 0, "y": 0})
+    taken = []
+
+    def take():
+        with study.opened(storage, "s") as shared:
+            for _ in range(2):
+                taken.extend(claim.number for claim in worker.take(shared, 1))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(8))
+
+
+def removing(storage, action):
+    """An objective during whose third run something happens to the storage."""
+    calls = []
+
+    def make_objective(task):
+        def run(values, seed):
+            calls.append(seed)
+            if len(calls) == 3:
+                action()
+            return quadratic(task)(values, seed)
+
+        return run
+
+    return make_objective
+
+
+def test_a_deleted_file_stops_the_worker_and_its_result_is_delivered_later(storage, tmp_path):
+    make(storage)
+    aside = tmp_path / "aside.db"
+    take_away = removing(storage, lambda: os.rename(storage, aside))
+    with pytest.raises(worker.Stopped, match=r"has not answered for 1 s; .* is kept in ") as error:
+        worker.work(storage, "s", take_away, patience=1.0)
+    assert "\n" not in str(error.value) and not pathlib.Path(storage).exists()
+    assert len(list(worker.kept_folder().iterdir())) == 1
+    os.rename(aside, storage)
+    assert len(trials(storage, TrialState.COMPLETE)) == 2
+    said = []
+    worker.work(storage, "s", quadratic, say=said.append)
+    assert "kept from before" in said[0] and list(worker.kept_folder().iterdir()) == []
+    finished = trials(storage, TrialState.COMPLETE)
+    assert len(finished) == 8 and [t.number for t in finished] == list(range(8))
+
+
+def test_a_kept_result_fits_a_new_study_with_the_same_grid_only(storage):
+    make(storage)
+    with pytest.raises(worker.Stopped):
+        worker.work(storage, "s", removing(storage, lambda: os.remove(storage)), patience=0.5)
+    plan = Plan({"about": "a test"}, runs=3, until_settled=False)
+    study.create(storage, "s", plan, {"x": [8, 9], "y": [1.0]}, True)
+    said = []
+    worker.work(storage, "s", quadratic, say=said.append)
+    assert "does not fit the study and is left alone: x must be one of" in said[0]
+    assert len(list(worker.kept_folder().iterdir())) == 1
+    os.remove(storage)
+    make(storage, runs=3)
+    worker.work(storage, "s", quadratic)
+    assert len(trials(storage, TrialState.COMPLETE)) == 3
+    assert list(worker.kept_folder().iterdir()) == []
+
+
+def test_a_storage_that_comes_back_in_time_is_gone_on_with(storage, tmp_path):
+    make(storage)
+    aside = tmp_path / "aside.db"
+
+    def away_for_a_second():
+        os.rename(storage, aside)
+        threading.Timer(1.0, shutil.move, [aside, storage]).start()
+
+    done = worker.work(storage, "s", removing(storage, away_for_a_second), patience=30.0)
+    assert done.runs == len(trials(storage, TrialState.COMPLETE)) == 8
+    assert not worker.kept_folder().exists()
+
+
+@pytest.mark.parametrize("place", ["{tmp}/none.db", "sqlite:///{tmp}/none.db"])
+def test_workers_before_create_are_told_so(tmp_path, place):
+    with pytest.raises(BadInput, match=r"there is no file .*: make it with wmg tune create"):
+        worker.work(place.format(tmp=tmp_path), "s", quadratic)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_of_another_study_are_told_so(storage):
+    make(storage)
+    with pytest.raises(BadInput, match=r"no study 'q' in .*: make it with wmg tune create"):
+        worker.work(storage, "q", quadratic)
+
+
+SCRIPT = """
+import os, pathlib, sys, time
+from wmg.tuner import worker
+
+NEVER = -1
+storage, folder, block_after = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
+log = folder / f"{os.getpid()}.log"
+
+def make_objective(task):
+    calls = []
+    def run(values, seed):
+        calls.append(seed)
+        if len(calls) > block_after != NEVER:
+            (folder / f"{os.getpid()}.blocked").touch()
+            time.sleep(1000)
+        while block_after == NEVER and not (folder / "go").exists():
+            time.sleep(0.1)
+        with open(log, "a") as file:
+            file.write(f"{seed}\\n")
+        return [float(seed)]
+    return run
+
+worker.work(storage, "s", make_objective)
+"""
+
+
+def start_workers(storage, folder, blocks):
+    """Processes. Each does so many runs and hangs in the next; or (None) does all that are left,
+    once those that hang have been killed."""
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, storage, str(folder), str(-1 if n is None else n)]
+        )
+        for n in blocks
+    ]
+
+
+def wait_for(condition, seconds=120.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.1)
+
+
+def check_killed(storage, folder, processes, killed):
+    """Kill those that hang, let the others finish, and check every run."""
+    wait_for(lambda: len(list(folder.glob("*.blocked"))) == killed)
+    for path in folder.glob("*.blocked"):
+        os.kill(int(path.stem), signal.SIGKILL)
+    (folder / "go").touch()
+    for process in processes:
+        process.wait(timeout=120)
+    assert sorted(p.returncode for p in processes) == [-9] * killed + [0] * (
+        len(processes) - killed
+    )
+    with study.opened(storage, "s") as shared:
+        every = shared.study.get_trials(deepcopy=False)
+        plan = shared.plan
+    finished = [trial for trial in every if trial.state == TrialState.COMPLETE]
+    lost = [trial for trial in every if trial.state != TrialState.COMPLETE]
+    assert plan.runs <= len(finished) < plan.runs + len(processes)
+    seeds = [int(line) for path in folder.glob("*.log") for line in path.read_text().split()]
+    assert sorted(trial.value for trial in finished) == sorted(seeds), "lost or counted twice"
+    # A worker that this machine keeps waiting for long may be taken for lost too.
+    assert len(lost) >= killed and {trial.state for trial in lost} == {TrialState.FAIL}
+    for trial in lost:
+        again = [
+            t for t in every if t.system_attrs.get("retry_history", [None])[-1] == trial.number
+        ]
+        assert len(again) == 1 and again[0].params == trial.params
+
+
+def test_of_four_workers_two_are_killed_and_nothing_is_lost(storage, tmp_path):
+    make(storage, runs=12, beat=2)
+    processes = start_workers(storage, tmp_path, [1, 0, None, None])
+    check_killed(storage, tmp_path, processes, killed=2)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres.running() as server:
+        yield server
+
+
+def test_on_postgresql_three_workers_finish_though_one_is_killed(server, tmp_path):
+    make(server.url(), runs=8, beat=2)
+    processes = start_workers(server.url(), tmp_path, [1, None, None])
+    check_killed(server.url(), tmp_path, processes, killed=1)
+
+
+def test_a_wrong_password_is_one_sentence_without_the_password(server):
+    with pytest.raises(BadInput, match=r"cannot be opened: .*password authentication failed") as e:
+        make(server.url("secret-and-wrong"), "t")
+    assert "secret" not in str(e.value) and "\n" not in str(e.value)
+
+
+def test_workers_before_create_on_postgresql_are_told_so(server):
+    make(server.url(), "other")  # there is at least one study, whichever test came first
+    with pytest.raises(BadInput, match=r"there is no study 'none' in .*: make it with wmg tune"):
+        worker.work(server.url(), "none", quadratic)
+    with pytest.raises(BadInput, match=r"there are no studies in .*: make one with wmg tune"):
+        worker.work(server.url(database="template1"), "none", quadratic)
+
+
+def test_a_server_that_stops_is_waited_for_and_then_its_result_kept(server):
+    make(server.url(), "u")
+    stop = removing(server.url(), server.stop)
+    with pytest.raises(worker.Stopped, match=r"has not answered for 1 s; .* is kept in"):
+        worker.work(server.url(), "u", stop, patience=1.0)
+    server.start()
+    assert len(trials(server.url(), TrialState.COMPLETE, name="u")) == 2
+    worker.work(server.url(), "u", quadratic)
+    assert len(trials(server.url(), TrialState.COMPLETE, name="u")) == 8

@@ -1,0 +1,71 @@
+"""Agents for the viewer's tests, each made once, and a server to show them."""
+
+import contextlib
+import functools
+import secrets
+import threading
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wmg import checkpoint, models
+from wmg.config import GRU, WMG, Config, Pathfinding, Random, Sokoban
+from wmg.viewer import server
+from wmg.viewer.play import Player
+from wmg.viewer.session import Session
+
+TINY = WMG(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
+
+
+@functools.cache
+def shipped(name):
+    agent, settings = models.find(name)
+    env, agent = models.fit(agent, settings, settings.env)
+    return Player(name, agent, env, settings)
+
+
+@functools.cache
+def fresh(env, agent=TINY, name="fresh"):
+    """An agent of any numbers. To draw them in numpy takes no compiling."""
+    made, chance = checkpoint.make_env(env), np.random.default_rng(0)
+    like = eqx.filter_eval_shape(lambda: checkpoint.make_agent(agent, made, jax.random.key(0)))
+    drawn = jax.tree.map(lambda leaf: jnp.asarray(chance.normal(size=leaf.shape), leaf.dtype), like)
+    return Player(name, drawn, made, Config(env=env, agent=agent))
+
+
+def pathfinding():
+    return shipped("pathfinding-wmg")
+
+
+def babyai():
+    return shipped("babyai-level1-wmg")
+
+
+def sokoban():
+    return fresh(Sokoban(levels="embedded-test"))
+
+
+def gru():
+    return fresh(Pathfinding(), GRU(embedding=8, size=8, actor_critic=8), "gru")
+
+
+def random(env=Pathfinding()):  # noqa: B008
+    return fresh(env, Random(), "random")
+
+
+@contextlib.contextmanager
+def serving(*players, seed=0):
+    """The address of a live viewer, and its session."""
+    session = Session(list(players), seed)
+    token = secrets.token_urlsafe(16)
+    with server.listening(server.LOOPBACK, 0) as listener:
+        running = server.make_server(session, listener, token)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://{server.LOOPBACK}:{listener.getsockname()[1]}/{token}/", session
+        finally:
+            running.should_exit = True
+            thread.join()
