@@ -3,20 +3,18 @@
 Needs Chromium, playwright and pillow: python examples/screenshots.py [FOLDER]
 """
 
-import contextlib
+import dataclasses
 import io
 import pathlib
-import secrets
 import shutil
 import sys
-import threading
-from collections.abc import Iterator
 
 import jax
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from wmg import checkpoint, experiments, models
+from wmg.config import Sokoban
 from wmg.viewer import server
 from wmg.viewer.play import Player
 from wmg.viewer.session import Session
@@ -34,33 +32,21 @@ def shipped(name: str) -> Player:
 
 
 def untrained(preset: str) -> Player:
-    """The agent of a preset as it is before training."""
+    """The agent of a preset of Sokoban as it is before training, on levels of the package."""
     settings = experiments.find_preset(preset)
+    assert isinstance(settings.env, Sokoban)
+    levels = dataclasses.replace(settings.env, levels="embedded-test")
+    settings = dataclasses.replace(settings, env=levels)
     env = checkpoint.make_env(settings.env)
     agent = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
     return Player(f"{preset}, untrained", agent, env, settings)
-
-
-@contextlib.contextmanager
-def serving(player: Player, seed: int) -> Iterator[str]:
-    """The address of a live viewer."""
-    session, token = Session([player], seed), secrets.token_urlsafe(16)
-    with server.listening(server.LOOPBACK, 0) as listener:
-        running = server.make_server(session, listener, token)
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://{server.LOOPBACK}:{listener.getsockname()[1]}/{token}/"
-        finally:
-            running.should_exit = True
-            thread.join()
 
 
 def take(
     browser: Browser, player: Player, seed: int, keys: str, off: int | None, scheme: str
 ) -> bytes:
     """A picture of the page after some keys, with a node switched off."""
-    with serving(player, seed) as address:
+    with server.serving(Session([player], seed)) as address:
         window = browser.new_context(viewport={"width": 1060, "height": 900})
         page: Page = window.new_page()
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

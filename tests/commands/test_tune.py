@@ -44,7 +44,7 @@ def test_a_search_from_create_to_final(here, capsys):
     assert code == 0 and "5 hyperparameters, 4 configurations" in out
     assert "wmg tune worker s" in out
     code, _, err = tiny.command(capsys, "tune", "worker", "s", "--lanes=2")
-    assert code == 0 and "did 2 runs of s; all 2 runs are done" in err
+    assert code == 0 and "did 2 runs of s in " in err and "all 2 runs are done" in err
     code, out, err = tiny.command(capsys, "tune", "status", "s", "--plot=s.png", "--json")
     assert code == 0 and json.loads(out)["done"] == 2 and (here / "s.png").exists()
     code, out, _ = tiny.command(capsys, "tune", "best", "s", "--json")
@@ -79,11 +79,12 @@ BAD = {
     "grid": ([*CREATE, "--grid=none.toml"], "there is no grid file none.toml"),
     "start": (
         [*CREATE, "--grid=grid.toml", "--start=preset"],
-        "the search cannot start at the preset: learning_rate must be one of [0.0001, 0.001]",
+        "the search cannot start at the preset: embedding must be one of [4], got 256",
     ),
     "episodes": ([*CREATE, "--episodes=5"], "--episodes is for presets with a goal"),
     "runs": ([*CREATE, "--runs=0"], "runs must be at least 1, got 0"),
     "n_init": ([*CREATE, "--n-init=-1"], "n_init must be at least 0, got -1"),
+    "seed": ([*CREATE, "--seed=-1"], "seed must be at least 0, got -1"),
     "steps": ([*CREATE, "--steps=0"], "steps must be a whole number from 1"),
     "folder": ([*CREATE, "--storage=none/t.db"], "/none for t.db"),
     "scheme": ([*CREATE, "--storage=foo://x"], "foo://x cannot be opened: Can't load plugin"),

@@ -176,6 +176,17 @@ def test_a_descent_finds_the_only_valley_without_noise():
     assert dgd.centres(search, known) == [(7, 7, 7, 7)]
 
 
+def test_the_path_of_the_centre_is_that_of_the_search():
+    generator, search = np.random.default_rng(0), dgd.Search((3, 3), "median", False)
+    history = [
+        (tuple(generator.integers(3, size=2).tolist()), generator.normal()) for _ in range(40)
+    ]
+    runs = dgd.Runs()
+    for (point, score), centre in zip(history, dgd.path(search, history), strict=True):
+        runs.scores.setdefault(point, []).append(score)
+        assert dgd.centres(search, runs) == [centre]
+
+
 @pytest.mark.parametrize("finished, limit", [(200, 0.05), (5000, 1.0)])
 def test_a_proposal_is_quick(finished, limit):
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What is said of a study, and its picture."""
+"""What is said of a study."""
 
 import math
 
@@ -9,9 +9,8 @@ pytest.importorskip("optuna")
 
 import tiny
 
-from wmg import plots
 from wmg.config import BadInput
-from wmg.tuner import dgd, objective, plot, posterior, report, study, worker
+from wmg.tuner import objective, posterior, report, study, worker
 
 GRID = {"learning_rate": [1e-5, 1e-4, 1e-3], "layers": [1, 2, 3]}
 TASK = objective.make_task("pathfinding/wmg", tiny.settings(), None)
@@ -104,32 +103,3 @@ def test_final_of_the_preset_compares_with_its_own_values(storage):
     found = report.final(storage, name)
     assert found["values"] == {"learning_rate": 1.6e-4, "layers": 2} and found["count"] == 1
     assert found["standard_error"] is None and "±" not in report.describe_final(found)
-
-
-def test_the_picture_is_drawn(storage, tmp_path):
-    image = pytest.importorskip("matplotlib.image")
-    path = tmp_path / "new" / "search.png"
-    with study.opened(storage, "s") as shared:
-        plot.draw(shared, path)
-    pixels = np.round(255 * image.imread(path)[..., :3]).astype(int)
-    assert pixels.shape[1] == 1260
-    for colour in plots.COLOURS[:2]:
-        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-        assert (pixels == wanted).all(axis=-1).sum() > 50
-
-
-def test_a_picture_of_nothing_is_refused(storage, tmp_path):
-    with study.opened(storage, "fresh") as shared, pytest.raises(BadInput, match="no finished run"):
-        plot.draw(shared, tmp_path / "a.png")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_path_of_the_centre_is_that_of_the_search():
-    generator, search = np.random.default_rng(0), dgd.Search((3, 3), "median", False)
-    history = [
-        (tuple(generator.integers(3, size=2).tolist()), generator.normal()) for _ in range(40)
-    ]
-    runs = dgd.Runs()
-    for (point, score), centre in zip(history, dgd.path(search, history), strict=True):
-        runs.scores.setdefault(point, []).append(score)
-        assert dgd.centres(search, runs) == [centre]

@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import secrets
-import threading
 
 import equinox as eqx
 import jax
@@ -59,13 +57,5 @@ def random(env=Pathfinding()):  # noqa: B008
 def serving(*players, seed=0):
     """The address of a live viewer, and its session."""
     session = Session(list(players), seed)
-    token = secrets.token_urlsafe(16)
-    with server.listening(server.LOOPBACK, 0) as listener:
-        running = server.make_server(session, listener, token)
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://{server.LOOPBACK}:{listener.getsockname()[1]}/{token}/", session
-        finally:
-            running.should_exit = True
-            thread.join()
+    with server.serving(session) as address:
+        yield address, session

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json as jsonlib
+import math
 import pathlib
 import shlex
 import sys
@@ -171,7 +172,7 @@ def create(args: list[str]) -> int:
     if preset is None:
         raise BadInput("name a preset to tune; wmg list shows them")
     settings = changed(experiments.find_preset(preset), options)
-    check_counts(options, runs=1, n_init=0, beat=1)
+    check_counts(options, runs=1, n_init=0, beat=1, seed=0)
     from wmg.tuner import objective, space, study
 
     task = objective.make_task(preset, settings, options.metric)
@@ -191,9 +192,7 @@ def create(args: list[str]) -> int:
     )
     name = options.study or preset.replace("/", "-")
     study.create(options.storage, name, plan, grid, maximise=task["metric"] == "score")
-    points = 1
-    for values in grid.values():
-        points *= len(values)
+    points = math.prod(map(len, grid.values()))
     print(f"made study {name}: {len(grid)} hyperparameters, {points:,} configurations")
     where = "" if options.storage == STORAGE else f" --storage {shlex.quote(options.storage)}"
     print(f"work on it with: wmg tune worker {name}{where}")
@@ -255,7 +254,7 @@ def do_work(
     """Work on a study in this process, and say what was done."""
     from wmg.tuner import worker
 
-    objective = functools.partial(training, lanes)
+    objective, began = functools.partial(training, lanes), time.monotonic()
     try:
         done = worker.work(
             storage, name, objective, lanes=lanes, limit=limit, patience=patience, say=say
@@ -266,7 +265,7 @@ def do_work(
     except KeyboardInterrupt:
         say("stopped; the run in progress was given back")
         return 0
-    say(f"did {done.runs} runs of {name}; {done.reason}")
+    say(f"did {done.runs} runs of {name} in {time.monotonic() - began:.0f} s; {done.reason}")
     return 0
 
 
@@ -308,6 +307,8 @@ def status(args: list[str]) -> int:
 
     with study.opened(options.storage, name) as shared:
         for found in snapshots(shared, options.watch):
+            if options.watch is not None and sys.stdout.isatty():
+                print("\033[H\033[J", end="")  # in the place of the last
             print(jsonlib.dumps(found) if options.json else report.describe(found), flush=True)
         if options.plot:
             from wmg.tuner import plot

@@ -121,7 +121,8 @@ async def read(request: Request) -> bytes | None:
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens there; port 0 is any that is free."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    # asyncio sends at once, and not 40 ms later, only where the protocol is named.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
@@ -158,6 +159,21 @@ def serve(session: Session, host: str, port: int, browser: bool) -> None:
             open_browser(address)
         with contextlib.suppress(KeyboardInterrupt):
             make_server(session, listener, token).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def serving(session: Session) -> Iterator[str]:
+    """The address of a session that is shown in the background, to scripts that look at it."""
+    with listening(LOOPBACK, 0) as listener:
+        token = secrets.token_urlsafe(16)
+        server = make_server(session, listener, token)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{listener.getsockname()[1]}/{token}/"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def open_browser(address: str) -> None:
