@@ -1,9 +1,14 @@
 """Strictness for every test: a warning is an error, and no random key is used twice."""
 
+import os
+
 import jax
 import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Tests compile much and run little of it; commands that they start read the variable.
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    jax.config.update("jax_disable_most_optimizations", True)
     config.addinivalue_line("filterwarnings", "error")
     jax.config.update("jax_debug_key_reuse", True)

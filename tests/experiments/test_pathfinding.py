@@ -216,7 +216,8 @@ def test_the_test_on_24_steps_changes_nothing_but_the_number_of_nodes():
             "zzz",
             "there is no target 'zzz'; there are parameter-counts, training-speed, "
             "depth-baselines, pathfinding, pathfinding-6-memos, pathfinding-24-steps, "
-            "babyai-parameter-counts, babyai-training-speed, babyai-table, babyai-sensitivity",
+            "babyai-parameter-counts, babyai-training-speed, babyai-table, babyai-sensitivity, "
+            "sokoban-parameter-count, sokoban",
         ),
     ],
 )

@@ -226,7 +226,7 @@ def test_without_an_episode_there_is_nothing_to_go_on_with():
         ({"level": "GoToMoon"}, "babyai.level must be one of 'GoToObj', .*, got 'GoToMoon'"),
         ({"observation": "pixels"}, "babyai.observation must be one of .*, got 'pixels'"),
         ({"nodes": 3}, "babyai has no setting 'nodes'; it has level, observation, reward"),
-        ({"env": "chess"}, "env must be one of pathfinding, babyai, got 'chess'"),
+        ({"env": "chess"}, "env must be one of pathfinding, babyai, sokoban, got 'chess'"),
         ({"env": BabyAI("GoToObj", "flat", "binary")}, "your own has no setting 'level'"),
     ],
 )
