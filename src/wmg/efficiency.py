@@ -96,12 +96,12 @@ class Trials:
     def __init__(self, env: Env, goal: Goal, backend: str | None = None):
         self.spare, self.together = spare(goal), not parallel.on_cpu(backend)
         first = min(goal.episodes, (8 * (self.spare + 1) + 4) // 5)
-        lanes = (first, 64)
+        widths = (first, 64)
         if self.together:
-            first, lanes = max(first, goal.episodes // 10), (64, 256)
+            first, widths = max(first, goal.episodes // 10), (64, 256)
         self.stretches = [
             parallel.over_agents(env, episodes, min(episodes, lanes), backend)
-            for episodes, lanes in zip((first, goal.episodes - first), lanes, strict=True)
+            for episodes, lanes in zip((first, goal.episodes - first), widths, strict=True)
             if episodes
         ]
 

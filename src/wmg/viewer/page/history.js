@@ -1,7 +1,7 @@
 /** The course of an episode: value, rewards, and which Memo was read when. */
 
 import { countNodes, writtenAt } from "./episodes.js";
-import { label, svg } from "./make.js";
+import { label, square, svg } from "./make.js";
 
 const LEFT = 58;
 const CURVE = 74;
@@ -46,19 +46,6 @@ function drawRewards(picture, steps, x) {
         svg("title", {}, `step ${t}: reward ${sign}${step.reward}`),
       ),
     );
-  });
-}
-
-function memoSquare(cell, share, gain, cx, cy, written) {
-  const side = cell * Math.sqrt(gain * share);
-  return svg("rect", {
-    class: "memo",
-    "data-written": written,
-    "data-share": share.toFixed(7),
-    x: cx - side / 2,
-    y: cy - side / 2,
-    width: side,
-    height: side,
   });
 }
 
@@ -112,7 +99,8 @@ function drawMemos(picture, rows, x, column, time, slots, gain, top) {
     rows.get(t).forEach((share, slot) => {
       const written = writtenAt(t, slot);
       if (written < 0) return;
-      const drawn = memoSquare(cell, share, gain, x(written), y + height / 2, written);
+      const look = { class: "memo", "data-written": written };
+      const drawn = square(share, gain, cell, [x(written), y + height / 2], look);
       drawn.setAttribute("data-read", t);
       drawn.append(
         svg(

@@ -25,6 +25,13 @@ export function label(text, x, y, attributes = {}) {
   return svg("text", { x, y, ...attributes }, String(text));
 }
 
+/** A square around a point whose area is `gain` times a share of a cell. */
+export function square(share, gain, cell, [x, y], attributes) {
+  const side = cell * Math.sqrt(gain * share);
+  const place = { x: x - side / 2, y: y - side / 2, width: side, height: side };
+  return svg("rect", { "data-share": share.toFixed(7), ...place, ...attributes });
+}
+
 /** The element of the page with that id. */
 export function find(id) {
   return document.getElementById(id);

@@ -1,24 +1,10 @@
 /** The scene of a track: the environment, and over it, as squares, what the Core attends to. */
 
 import { countNodes, writtenAt } from "./episodes.js";
-import { label, svg } from "./make.js";
+import { label, square, svg } from "./make.js";
 
 const GAP = 26;
 const PITCH = 1.35;
-
-/** A square whose area is `gain` times the node's share of a cell. */
-function square(node, share, gain, cell, [x, y]) {
-  const side = cell * Math.sqrt(gain * share);
-  return svg("rect", {
-    class: "attention",
-    "data-node": node,
-    "data-share": share.toFixed(7),
-    x: x - side / 2,
-    y: y - side / 2,
-    width: side,
-    height: side,
-  });
-}
 
 function cross([x, y], cell) {
   const reach = cell * 0.42;
@@ -133,7 +119,8 @@ export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
       if (!node.at) return;
       if (off.includes(i)) picture.append(cross(node.at, node.cell));
       else if (shares && present[i] === "1") {
-        const drawn = square(i, shares[i], gain, size.cell, node.at);
+        const look = { class: "attention", "data-node": i };
+        const drawn = square(shares[i], gain, size.cell, node.at, look);
         drawn.append(
           svg("title", {}, `${node.name}: ${(100 * shares[i]).toFixed(2)}% of the attention`),
         );
