@@ -27,7 +27,7 @@ def work(
 ) -> list[int]:
     """How many runs each of `count` workers has done, once all have ended."""
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise BadInput("workers on a cluster need Ray: pip install 'wmg[ray]'") from error
     try:
