@@ -12,7 +12,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import cli, config, experiments, runfolder, train
+from wmg import config, experiments, runfolder, train
 
 TRAIN = ["train", "pathfinding/wmg"]
 BABYAI = ["train", "babyai/level1/wmg-factored"]
@@ -300,5 +300,5 @@ def test_a_failing_system_is_one_sentence(capsys, monkeypatch):
     def fail(args):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setitem(cli.COMMANDS, "list", fail)
+    monkeypatch.setattr("wmg.commands.list.run", fail)
     assert_one_sentence(capsys, ["list"], "Input/output error")

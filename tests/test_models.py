@@ -1,5 +1,6 @@
 """Finding, fitting and lengthening agents."""
 
+import dataclasses
 import shutil
 
 import equinox as eqx
@@ -10,9 +11,10 @@ import plain
 import pytest
 import tiny
 from probes import tiny_gru, tiny_wmg
+from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import checkpoint, config, models
+from wmg import checkpoint, config, models, runfolder, runlog, train
 from wmg.agents.wmg import with_slots
 from wmg.config import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec
@@ -76,6 +78,22 @@ def test_a_folder_that_has_not_ended_still_has_its_runs(folder):
 def test_a_folder_without_saved_state_is_refused(folder):
     (folder / "state.safetensors").unlink()
     assert refusal(models.find, str(folder), 1) == f"{folder} has no saved state yet"
+
+
+def test_a_run_is_found_where_the_levels_it_was_trained_on_are_not(
+    small_boxoban,  # noqa: F811
+    tmp_path,
+):
+    folder = tmp_path / "run"
+    settings = tiny.settings(env=config.Sokoban("unfiltered-train", cells=57), runs=2)
+    there = dataclasses.replace(settings, env=config.Sokoban("embedded-test", cells=57))
+    runs = train.start_runs(there, checkpoint.make_env(there.env))
+    runfolder.create(folder, settings, None)
+    logs = runlog.Logs(folder / runfolder.LOGS, 2, [0, 0])
+    runfolder.Store(folder, logs).save(runs, 0, 0.0, 0.0)
+    agent, found = models.find(str(folder), 1)
+    assert_is_run(agent, folder, 1)
+    assert found == settings
 
 
 def test_a_file_gives_the_agent_in_it(folder):

@@ -1,18 +1,18 @@
 """Plain lines in a pipe, from hand-made reports and a hand-made clock."""
 
+import dataclasses
 import io
 import types
 
 import pytest
 
 from wmg import progress
-from wmg.train import Progress
+from wmg.results import Progress
 
 
-def report(
-    steps=1000, total=20_000, rate=1234.5, scores=(50.0,), solved=None, diverged=0, seconds=1.0
-):
-    return Progress(steps, total, rate, list(scores), solved, diverged, seconds)
+def report(scores=(50.0,), **changes):
+    made = Progress(1000, 20_000, 1234.5, list(scores), None, 0, 1.0, finished=False)
+    return dataclasses.replace(made, **changes)
 
 
 @pytest.fixture
@@ -66,6 +66,16 @@ def test_the_time_left_follows_from_the_speed_since_the_first_report(now):
     early = report(steps=1000, seconds=500.0)  # slow at first: compiling
     later = report(steps=3000, seconds=520.0)  # 100 steps a second, 17,000 to go
     assert lines(early, later, now=now, apart=10.0)[-1].endswith(", 0:02:50 left")
+
+
+def test_the_time_left_to_runs_with_a_goal_is_the_most_it_can_be(now):
+    early = report(steps=1000, seconds=500.0, solved=0)
+    later = report(steps=3000, seconds=520.0, solved=1)
+    last = report(steps=4000, seconds=530.0, solved=2, finished=True)
+    first, second, third = lines(early, later, last, now=now, apart=10.0)
+    assert first.endswith(", 0 solved, at most -:--:-- left")
+    assert second.endswith(", 1 solved, at most 0:02:50 left")
+    assert third.endswith(", 2 solved, 0:00:00 left")
 
 
 def test_lines_come_at_most_every_five_seconds_and_at_the_end(now):

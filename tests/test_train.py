@@ -1,12 +1,10 @@
 import dataclasses
 import json
-import math
 import random
 import signal
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
@@ -14,7 +12,7 @@ from probes import PaysActionOne
 from small_boxoban import files, small_boxoban, zipped  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import a3c, checkpoint, config, data, parallel, runfolder, train
+from wmg import config, data, parallel, runfolder, train
 from wmg.config import BadInput, Config
 
 SAVED_PARTS = (
@@ -273,31 +271,6 @@ def test_short_windows_cut_episodes(tmp_path):
     assert sum(line["episodes"] for line in tiny.lines(tmp_path / "run")[0]) == 8
 
 
-def test_a_log_line_holds_means_and_counts():
-    env = checkpoint.make_env(config.Pathfinding())
-    totals = a3c.Totals(
-        *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
-    )
-    line = train.record(env.spec, totals, 48, 1e-4, False)
-    assert line["steps"] == 48 and line["learning_rate"] == 1e-4
-    assert line["score"] == 75.0 and line["success"] == 0.5 and line["episodes"] == 2
-    assert line["policy_loss"] == 2.0 and line["value_loss"] == 3.0
-    assert line["entropy"] == 0.5 and line["gradient_norm"] == 4.0
-    assert line["reward"] == 9.0 and not line["diverged"]
-
-
-def test_nothing_played_has_no_score():
-    env = checkpoint.make_env(config.Pathfinding())
-    assert math.isnan(train.score(env.spec, a3c.Totals.zeros()))
-
-
-def test_the_best_run_is_that_of_the_last_tenth_of_reports():
-    scores = np.array([[99.0] * 18 + [50, 50], [50.0] * 18 + [60, 60], [90.0] * 19 + [np.nan]])
-    runs = train.start_runs(tiny.settings(), checkpoint.make_env(config.Pathfinding()))
-    result = train.Result(tiny.settings(), runs, np.arange(20), scores, 0.0, True)
-    assert result.best == 1
-
-
 def test_sizes_that_cannot_fit_are_refused_before_anything_is_made(tmp_path):
     huge = tiny.settings(agent=config.WMG(memo_size=65_536, heads=65_536, head_size=1024))
     with pytest.raises(BadInput, match=r"1 run\(s\) .* need about [\d,]+ GiB"):
@@ -428,18 +401,6 @@ def test_tests_come_at_the_first_window_end_at_or_after_each_interval():
     some = aims(runs=1, vary=(), hyper=numbers, t_max=3, steps=20, report_every=5)
     result = train.train(some, env=PaysActionOne(length=4, actions=2))
     assert [t.steps for t in result.trials[0]] == [7, 11, 15, 20]
-
-
-def test_everyone_is_there_in_the_first_order_whoever_has_left():
-    some = aims(runs=6, vary=("entropy=0,0.1,0.2,0.3,0.4,0.5",))
-    whole = train.start_runs(some, BUTTON)
-    roster = train.Roster(whole, train.stack_hypers(some))
-    roster.dismiss(np.array([1, 4]))
-    roster.dismiss(np.array([0, 2]))  # of the four that are left: runs 0 and 3
-    assert roster.names.tolist() == [2, 5]
-    np.testing.assert_allclose(roster.hyper.entropy, [0.2, 0.5])
-    for one, other in zip(*map(jax.tree.leaves, (roster.everyone(), whole)), strict=True):
-        assert one.dtype == other.dtype and bool((one == other).all())
 
 
 @pytest.mark.parametrize(("worth", "batches"), [(1, {8, 2}), (1000, {8})])

@@ -61,8 +61,9 @@ def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> 
     write_atomically(path, data)
 
 
-def load(path: pathlib.Path, like: Tree, form: str) -> tuple[Tree, dict[str, Any]]:
-    """The tree of arrays that `save` wrote, in the structure of `like`, and the header."""
+def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tree, dict[str, Any]]:
+    """The tree of arrays that `save` wrote, or the `part` of it that has this name, in the
+    structure of `like`, and the header."""
     header = read_header(path, form)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
@@ -71,6 +72,9 @@ def load(path: pathlib.Path, like: Tree, form: str) -> tuple[Tree, dict[str, Any
         raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
     if header.pop("checksum", None) != _checksum(arrays, header):
         raise BadInput(f"{path} is damaged: its checksum does not match its contents")
+    if part:
+        prefix = f"{part}."
+        arrays = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
     names = [name for name, _ in _named_leaves(like)]
     if odd := sorted(set(names) ^ set(arrays)):
         raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")

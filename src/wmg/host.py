@@ -24,7 +24,7 @@ from wmg.a3c import Run, Totals
 from wmg.config import BadInput, Config, Hyper
 from wmg.evaluate import TEST_STREAM, Episodes
 from wmg.parallel import cpu_options, stack
-from wmg.train import Progress, Result, record
+from wmg.results import Progress, Result, record
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, Step
 
 
@@ -231,6 +231,7 @@ def train(
                 solved=None,
                 diverged=int(log["diverged"]),
                 seconds=now - began,
+                finished=until == settings.steps or log["diverged"],
             )
         )
     return Result(

@@ -7,8 +7,7 @@ import re
 
 import jax
 
-from wmg import checkpoint, config, parallel, runfolder, train
-from wmg.a3c import Run
+from wmg import checkpoint, config, parallel, runfolder
 from wmg.agents.wmg import WMG, Older, with_slots
 from wmg.config import BadInput, Config
 from wmg.types import Agent, Env
@@ -57,16 +56,17 @@ def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
         raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
-    return parallel.take(load_runs(path, settings).agent, run), settings
+    return parallel.take(load_agents(path, settings), run), settings
 
 
-def load_runs(path: pathlib.Path, settings: Config) -> Run:
-    """The saved state of all runs in a folder."""
-    env = checkpoint.make_env(settings.env)
-    state = runfolder.load_state(path, jax.eval_shape(lambda: train.start_runs(settings, env)))
-    if state is None:
+def load_agents(path: pathlib.Path, settings: Config) -> Agent:
+    """The saved agents of all runs in a folder, along a leading axis."""
+    if not (path / runfolder.STATE).exists():
         raise BadInput(f"{path} has no saved state yet")
-    return state[0]
+    env = checkpoint.make_env(settings.env, shapes_only=True)
+    make = jax.vmap(lambda key: checkpoint.make_agent(settings.agent, env, key))
+    like = jax.eval_shape(lambda: make(jax.random.split(jax.random.key(0), settings.runs)))
+    return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
 
 
 def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wmg.train import Progress
+    from wmg.results import Progress
 
 LINE_SECONDS = 5.0
 """Least time between two lines in a pipe."""
@@ -29,11 +29,15 @@ def describe(progress: "Progress") -> str:
     return ", ".join(parts)
 
 
-def remaining(progress: "Progress", first: "Progress") -> float:
-    """Seconds to go, by the speed since the first report of this session."""
+def remaining(progress: "Progress", first: "Progress") -> str:
+    """The time to go, by the speed since the first report of this session; of runs that end
+    when they have met a goal, the most it can be."""
+    if progress.finished:
+        return f"{clock(0.0)} left"
     done = progress.steps - first.steps
     took = progress.seconds - first.seconds
-    return took / done * (progress.total - progress.steps) if done else float("nan")
+    seconds = took / done * (progress.total - progress.steps) if done else float("nan")
+    return f"{'at most ' if progress.solved is not None else ''}{clock(seconds)} left"
 
 
 def clock(seconds: float) -> str:
@@ -59,9 +63,9 @@ def _lines(file) -> "Iterator[Callable[[Progress], None]]":
 
     def write(progress: "Progress") -> None:
         shown.append(progress)
-        left = clock(remaining(progress, reports[0]))
         steps = f"{progress.steps:,} of {progress.total:,} steps"
-        print(f"{steps}, {describe(progress)}, {left} left", file=file, flush=True)
+        left = remaining(progress, reports[0])
+        print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
 
     def show(progress: "Progress") -> None:
         reports.append(progress)
@@ -91,8 +95,7 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
 
         def show(progress: "Progress") -> None:
             reports.append(progress)
-            left = clock(remaining(progress, reports[0]))
-            text = f"{describe(progress)}, {left} left"
+            text = f"{describe(progress)}, {remaining(progress, reports[0])}"
             bar.update(task, completed=progress.steps, total=progress.total, description=text)
 
         yield show

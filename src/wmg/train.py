@@ -19,74 +19,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg import a3c, batched, checkpoint, config, efficiency, parallel, runfolder
-from wmg.a3c import Run, Totals
+from wmg.a3c import Run
 from wmg.config import BadInput, Config, Hyper
 from wmg.efficiency import Trial, Trials
 from wmg.parallel import Advance
+from wmg.results import Progress, Result, record
+from wmg.roster import Roster
 from wmg.runlog import Logs
-from wmg.types import Agent, Env, EnvSpec, count_parameters
+from wmg.types import Env, count_parameters
 
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
-
-
-@dataclasses.dataclass
-class Progress:
-    """What a display is shown after each report."""
-
-    steps: int
-    """Steps that every unfinished run has reached."""
-    total: int
-    rate: float
-    """Steps per second of all runs together, in the last chunk."""
-    scores: list[float]
-    """The last score of each run that has not diverged."""
-    solved: int | None
-    """How many runs have met their goal, if they have one."""
-    diverged: int
-    seconds: float
-    """Since training began, over all sessions."""
-
-
-@dataclasses.dataclass
-class Result:
-    """A batch of runs as it stands when training returns."""
-
-    config: Config
-    runs: Run
-    steps: np.ndarray
-    """Mean step count at each report."""
-    scores: np.ndarray
-    """One row per run, one column per report; NaN where a run had diverged. A run that met its
-    goal keeps its last score."""
-    seconds: float
-    finished: bool
-    folder: pathlib.Path | None = None
-    trials: list[list[Trial]] = dataclasses.field(default_factory=list)
-    """The tests of each run, if it has a goal."""
-    testing: float = 0.0
-    """Of the seconds, how many were spent on these tests."""
-
-    @property
-    def crossings(self) -> list[float | None]:
-        """Steps that each run took to meet the goal; None for one that has not."""
-        goal = self.config.goal
-        return [] if goal is None else [efficiency.crossing(t, goal) for t in self.trials]
-
-    @property
-    def best(self) -> int:
-        """The run with the highest mean score over the last tenth of its reports; of runs with
-        a goal, the one with the best last test."""
-        if self.trials:
-            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
-        tail = self.scores[:, -max(1, self.scores.shape[1] // 10) :]
-        alive = np.isfinite(tail).all(axis=1)
-        return int(np.argmax(np.where(alive, np.nan_to_num(tail).mean(axis=1), -np.inf)))
-
-    @property
-    def agent(self) -> Agent:
-        """The agent of the best run."""
-        return parallel.take(self.runs.agent, self.best)
+WORTH_COMPILING = 100_000
+"""Steps ahead of a batch for which a program for fewer runs pays."""
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -123,35 +68,6 @@ def check_size(settings: Config, env: Env, like: Run) -> None:
 def stack_hypers(settings: Config) -> Hyper:
     """The numbers of all runs as arrays."""
     return jax.tree.map(lambda *x: jnp.array(x, jnp.float32), *settings.hypers())
-
-
-def score(spec: EnvSpec, totals: Totals) -> float:
-    """The score of one run's report interval in percent, NaN if there is nothing to score."""
-    if spec.metric == "success":
-        got, possible = int(totals.successes), int(totals.episodes)
-    else:
-        got, possible = float(totals.reward), int(totals.steps) * spec.reward_per_step
-    return 100.0 * got / possible if possible else float("nan")
-
-
-def record(
-    spec: EnvSpec, totals: Totals, steps: int, learning_rate: float, diverged: bool
-) -> dict[str, Any]:
-    """One line of a run's log. Losses and norm are means over the interval's windows."""
-    windows, taken = max(int(totals.windows), 1), max(int(totals.steps), 1)
-    return {
-        "steps": steps,
-        "episodes": int(totals.episodes),
-        "reward": float(totals.reward),
-        "score": score(spec, totals),
-        "success": int(totals.successes) / max(int(totals.episodes), 1),
-        "policy_loss": float(totals.policy_loss) / windows,
-        "value_loss": float(totals.value_loss) / windows,
-        "entropy": float(totals.entropy) / taken,
-        "gradient_norm": float(totals.gradient_norm) / windows,
-        "learning_rate": learning_rate,
-        "diverged": diverged,
-    }
 
 
 def train(
@@ -242,38 +158,6 @@ def open_session(
     session.reports, session.earlier = header["reports"], header["seconds"]
     session.testing = header["testing"]
     return session
-
-
-class Roster:
-    """The runs of a session: a batch that is trained, and those that have left it."""
-
-    def __init__(self, runs: Run, hyper: Hyper):
-        self.runs, self.hyper = runs, hyper
-        self.names = np.arange(runs.steps.shape[0])
-        """Which run each row of the batch is."""
-        self.gone: list[tuple[np.ndarray, Run]] = []
-
-    def dismiss(self, rows: np.ndarray) -> None:
-        """Let some rows go. The rest is trained by a program for so many."""
-        stay = np.setdiff1d(np.arange(len(self.names)), rows)
-        self.gone.append((self.names[rows], parallel.take_rows(self.runs, rows)))
-        self.runs, self.hyper = parallel.take_rows((self.runs, self.hyper), stay)
-        self.names = self.names[stay]
-
-    def everyone(self) -> Run:
-        """All runs, in their first order."""
-        if not self.gone:
-            return self.runs
-        one = jax.devices()[0]  # batches of different sizes may be split over different devices
-        batches = [*self.gone, (self.names, self.runs)]
-        order = np.argsort(np.concatenate([names for names, _ in batches]))
-        parts = [jax.device_put(runs, one) for _, runs in batches]
-        together = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-        return parallel.take_rows(together, order)
-
-
-WORTH_COMPILING = 100_000
-"""Steps ahead of a batch for which a program for fewer runs pays."""
 
 
 class Session:
@@ -400,8 +284,10 @@ class Session:
             shown = [100 * t[-1].rate if t else float("nan") for t in self.trials]
         solved = int(self.solved().sum()) if self.trials else None
         finite = [score for score in shown if np.isfinite(score)]
-        diverged = int(self.diverged.sum())
-        return Progress(until, self.settings.steps, rate, finite, solved, diverged, self.seconds)
+        return Progress(
+            until, self.settings.steps, rate, finite, solved, int(self.diverged.sum()),
+            self.seconds, self.finished(),
+        )  # fmt: skip
 
     def save(self, save_seconds: float) -> float:
         """Write a checkpoint and say when the next is due: saving takes at most 5% of time."""

@@ -60,7 +60,7 @@ def test_a_search_from_create_to_final(here, capsys):
 
 
 def test_what_best_says_can_be_trained(here):
-    from wmg.cli import read_training
+    from wmg.commands.train import read_training
     from wmg.tuner import space
 
     settings = tiny.settings(t_max=3)

@@ -7,11 +7,14 @@ import sys
 import time
 import urllib.parse
 
+import jax
 import pytest
 import tiny
+from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import cli, viewer
+from wmg import checkpoint, cli, viewer
+from wmg.config import Sokoban
 from wmg.viewer import server
 
 
@@ -108,6 +111,23 @@ def test_the_viewer_is_shown_on_the_loopback_address_and_opened(monkeypatch, cap
     assert parts.port == port and len(parts.path.strip("/")) >= 16
     assert cli.main(["view", "random", "--env.nodes", "3", "--host", "0.0.0.0"]) == 0
     assert "whoever can reach this machine" in capsys.readouterr().out
+
+
+def test_sokoban_is_shown_on_levels_that_nothing_was_trained_on(
+    small_boxoban,  # noqa: F811
+    monkeypatch,
+    tmp_path,
+):
+    settings = tiny.settings(env=Sokoban("unfiltered-train", cells=57))
+    shapes = checkpoint.make_env(settings.env, shapes_only=True)
+    agent = checkpoint.make_agent(settings.agent, shapes, jax.random.key(0))
+    checkpoint.save_model(tmp_path / "m.safetensors", agent, settings)
+    shown = []
+    monkeypatch.setattr(server, "serve", lambda session, *_: shown.append(session))
+    assert cli.main(["view", str(tmp_path / "m.safetensors"), "--versus", "random"]) == 0
+    assert cli.main(["view", "random", "--env.levels", "embedded-valid"]) == 0
+    titles = [session.show()["title"] for session in shown]
+    assert titles == ["Sokoban, levels embedded-test", "Sokoban, levels embedded-valid"]
 
 
 def test_ctrl_c_ends_the_viewer_and_leaves_no_process():

@@ -106,4 +106,4 @@ def test_text_is_cut_off_at_the_edge():
 
 
 def test_no_two_characters_look_the_same():
-    assert len({tuple(rows) for rows in draw.FONT.values()}) == len(draw.FONT) == 43
+    assert len({tuple(rows) for rows in draw.FONT.values()}) == len(draw.FONT) == 44

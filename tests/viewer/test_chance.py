@@ -5,7 +5,7 @@ import pytest
 from viewer import players
 
 from wmg import evaluate
-from wmg.options import Eval
+from wmg.commands.eval import Eval
 from wmg.viewer import chance
 from wmg.viewer.play import Track
 

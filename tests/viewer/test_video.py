@@ -1,5 +1,6 @@
 """Videos show the squares the numbers say, and are what their name says."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from viewer import players
 
 from wmg import render
 from wmg.config import BadInput
+from wmg.render.draw import INK, PAPER, write
 from wmg.viewer import recording, video
 from wmg.viewer.play import Track
 
@@ -52,6 +54,24 @@ def test_factors_have_squares_on_their_cells(room):
             share = recording.shares(step.thought.attention)[1]
             reach = np.ptp(np.argwhere(changed), axis=0).max() + 1
             assert abs(reach - side * np.sqrt(video.GAIN * share)) < 3
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("depth-1", "depth-1"),
+        ("runs/My_best.safetensors", "my_best"),
+        ("a" * 40, "a" * 40),
+    ],
+)
+def test_every_frame_names_the_agent(graph, name, written):
+    player = dataclasses.replace(graph.player, name=name)
+    line = np.full((video.LINE, video.SIDE, 3), PAPER, np.uint8)
+    write(line, written, video.MARGIN, 0, INK)
+    for time in (0, -1):
+        frame = video.draw_step(player, graph.moments[time].state, graph.steps[time])
+        top = frame[video.MARGIN : video.MARGIN + video.LINE, -video.SIDE :]
+        assert (top == line).all()
 
 
 def test_the_last_frame_says_how_it_ended_and_stays(graph):

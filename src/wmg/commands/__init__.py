@@ -1,1 +1,1 @@
-"""The commands of `wmg` that have a file of their own; `wmg.cli` has the table of them all."""
+"""The commands of `wmg`, a module each; `wmg.cli` has the table of them all."""

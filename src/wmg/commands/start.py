@@ -1,11 +1,13 @@
-"""What commands do before they begin: read what comes first on their line, and set up jax."""
+"""What commands do before they begin: read what comes first on their line, find a model, and set
+up jax."""
 
 import dataclasses
 import os
 import sys
 import typing
+from typing import Any
 
-from wmg.config import BadInput, Env, Pathfinding, Sokoban
+from wmg.config import BadInput, Config, Depth, Env, Pathfinding, Random, Sokoban
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -13,6 +15,20 @@ def split_name(args: list[str]) -> tuple[str | None, list[str]]:
     if args and not args[0].startswith("-"):
         return args[0], args[1:]
     return None, args
+
+
+def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
+    """The agent that a user names, its config, and what it plays unless options say otherwise."""
+    if name is None and not {"-h", "--help"} & set(args):
+        raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
+    from wmg import models
+
+    prepare_jax(os.cpu_count() or 1)
+    agent, settings = models.find(name or "random", pick_run(args))
+    if settings.env is None:
+        raise BadInput(f"{name} was trained on an environment that only Python code can give")
+    baseline = isinstance(settings.agent, Depth | Random)
+    return agent, settings, held_out(named_env(args) if baseline else settings.env)
 
 
 def pick_run(args: list[str]) -> int | None:

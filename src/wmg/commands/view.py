@@ -1,13 +1,12 @@
 """`wmg view`: watch an agent live, or save episodes as a page or a video."""
 
 import dataclasses
-import os
 import pathlib
 from typing import Any
 
 import tyro
 
-from wmg.commands.start import named_env, pick_run, prepare_jax, split_name
+from wmg.commands.start import find_model, split_name
 from wmg.config import BadInput, Depth, Env, Random
 from wmg.options import parse
 
@@ -47,22 +46,17 @@ class View:
 def run(args: list[str]) -> int:
     """`wmg view MODEL ...`"""
     name, args = split_name(args)
-    if name is None and not {"-h", "--help"} & set(args):
-        raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
-    prepare_jax(os.cpu_count() or 1)
+    agent, settings, shown = find_model(name, args)
+    options = parse(View, args, "wmg view MODEL", env=shown)
+    check(options)
     import jax
+
+    from wmg import checkpoint
+    from wmg.viewer.session import Session
 
     # The viewer's programs are many and small: kept, they halve the time until it shows.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    from wmg import models
-    from wmg.viewer.session import Session
-
-    agent, settings = models.find(name or "random", pick_run(args))
-    if settings.env is None:
-        raise BadInput(f"{name} was trained on an environment that only Python code can give")
-    baseline = isinstance(settings.agent, Depth | Random)
-    options = parse(View, args, "wmg view MODEL", env=named_env(args) if baseline else settings.env)
-    check(options)
+    options = dataclasses.replace(options, env=checkpoint.settle(options.env))
     players = [make_player(name or "", agent, settings, options.env, options.greedy)]
     if options.versus is not None:
         players.append(find_rival(options))

@@ -24,6 +24,7 @@ from wmg.agents.wmg import WMG, with_slots
 from wmg.config import BadInput, Config
 from wmg.envs import Sokoban
 from wmg.experiments.target import Cell, Target
+from wmg.results import Result
 from wmg.types import Agent, count_parameters
 
 TEST_SEED = 1
@@ -165,7 +166,7 @@ def held_out_levels(settings: Config) -> config.Sokoban:
     return dataclasses.replace(env, levels=env.levels.replace("-train", "-test"))
 
 
-def test_runs(settings: Config, result: train.Result) -> list[float | None]:
+def test_runs(settings: Config, result: Result) -> list[float | None]:
     """The percentage of held-out levels that each run solves; None of a run that diverged."""
     env = checkpoint.make_env(held_out_levels(settings))
     assert isinstance(env, Sokoban)
@@ -202,11 +203,11 @@ def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
         raise BadInput(f"{folder} does not hold trained models; first: wmg reproduce pathfinding")
     began = time.monotonic()
     saved = runfolder.read_config(folder)
-    runs = models.load_runs(folder, saved)
+    agents = models.load_agents(folder, saved)
     env = checkpoint.make_env(settings.env)
     scores = []
     for index in range(saved.runs):
-        agent = lengthen(parallel.take(runs.agent, index), saved, settings)
+        agent = lengthen(parallel.take(agents, index), saved, settings)
         played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
         scores.append(_rounded(evaluate.scores(env.spec, played).mean()))
     return {

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import agents, config
+from wmg import agents, checkpoint, config
 from wmg.agents.gru import GRU
 from wmg.agents.layers import LayerNorm, Linear
 from wmg.agents.wmg import WMG
@@ -55,15 +55,20 @@ def load(
     weights = read_pth(path)
     given = None if settings is None else config_from_settings(read_settings(settings))
     try:
-        experiment = given or config.Config(agent=infer_agent(weights, heads))
-        return experiment, build_agent(experiment.agent, weights)
+        if given is None:
+            agent = infer_agent(weights, heads)
+            return config.Config(agent=agent), build_agent(agent, weights)
+        env = checkpoint.make_env(given.env, shapes_only=True)
+        return given, build_agent(given.agent, weights, env.spec)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
 
 
-def build_agent(settings: config.Agent, weights: Weights) -> WMG | GRU:
-    """An agent with these weights, for observations of the shape they were trained on."""
-    spec = EnvSpec(observation_spec(weights), action_count(weights), 1, "reward")
+def build_agent(settings: config.Agent, weights: Weights, spec: EnvSpec | None = None) -> WMG | GRU:
+    """An agent with these weights, for an environment or, without one, for observations of the
+    shape they were trained on."""
+    if spec is None:
+        spec = EnvSpec(observation_spec(weights), action_count(weights), 1, "reward")
     values = {k: v for k, v in config.to_dict(settings).items() if k != "name"}
 
     def make() -> Agent:

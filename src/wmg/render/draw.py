@@ -88,7 +88,7 @@ GLYPHS = (
     "q00fhhhf11 r00mpggg00 s00fge1u00 t88s889600 u00hhhjd00 v00hhha400 w00hhlla00 x00ha4ah00 "
     "y00hhhhf1e z00v248v00 0ehjlphe00 14c4444e00 2eh1248v00 3v2421he00 426aiv2200 5vgu11he00 "
     "668guhhe00 7v12488800 8ehhehhe00 9ehhf12c00 ,000004480 .00000cc00 :00cc0cc00 /01248g000 "
-    "?eh1240400 -000v00000"
+    "?eh1240400 -000v00000 _0000000v0"
 )
 FONT = {" ": [0] * 9} | {glyph[0]: [int(row, 32) for row in glyph[1:]] for glyph in GLYPHS.split()}
 PITCH = 6

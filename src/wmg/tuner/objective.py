@@ -10,7 +10,7 @@ from wmg.tuner import space
 from wmg.tuner.worker import Objective
 
 if TYPE_CHECKING:
-    from wmg.train import Result
+    from wmg.results import Result
 
 METRICS = {
     "score": "mean score over the last tenth of a run, in percent; higher is better",

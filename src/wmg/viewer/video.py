@@ -58,15 +58,16 @@ def draw_step(player: Player, state: Any, step: Step) -> Frame:
     scene = render.rgb(state)
     height = max(len(scene), panel_height(player))
     panel = blank(height, SIDE)
+    top = draw_name(panel, player)
     if step.thought is not None:
         shares = None
         if step.thought.attention is not None:
             shares = recording.shares(step.thought.attention)
             overlay(scene, player, step, shares)
-        top = draw_nodes(panel, player, shares)
+        top = draw_nodes(panel, player, shares, top)
         draw_policy(panel, player, step.thought, top)
     else:
-        write(panel, step.end or "", MARGIN, MARGIN, INK)
+        write(panel, step.end or "", MARGIN, top, INK)
     whole = blank(height, scene.shape[1] + SIDE)
     put(whole, scene, 0, 0)
     put(whole, panel, scene.shape[1], 0)
@@ -74,9 +75,16 @@ def draw_step(player: Player, state: Any, step: Step) -> Frame:
 
 
 def panel_height(player: Player) -> int:
-    """Room for nodes, a line for each action, the value, and space between."""
+    """Room for the name, nodes, a line for each action, the value, and space between."""
     rows = 1 + (player.slots - 1) // ACROSS if player.slots else 1
-    return 2 * MARGIN + rows * (SLOT + 4) + (len(player.scenery.actions) + 3) * LINE
+    return 2 * MARGIN + rows * (SLOT + 4) + (len(player.scenery.actions) + 4) * LINE
+
+
+def draw_name(panel: Frame, player: Player) -> int:
+    """What the agent is called, a file without its folder; returns where there is room below."""
+    name = pathlib.Path(player.name).name.removesuffix(".safetensors")
+    write(panel, name.lower(), MARGIN, MARGIN, INK)
+    return MARGIN + LINE
 
 
 def overlay(scene: Frame, player: Player, step: Step, shares: np.ndarray) -> None:
@@ -102,14 +110,14 @@ def square(picture: Frame, x: float, y: float, cell: int, share: float) -> None:
         picture[top:bottom, edge] = 0
 
 
-def draw_nodes(panel: Frame, player: Player, shares: np.ndarray | None) -> int:
+def draw_nodes(panel: Frame, player: Player, shares: np.ndarray | None, top: int) -> int:
     """The Core and the slots of memory, newest first; returns where there is room below."""
     if shares is None:
-        return MARGIN
+        return top
     slots = shares[len(shares) - player.slots :]
-    write(panel, "core", MARGIN, MARGIN, QUIET)
-    write(panel, "memos", MARGIN + 80, MARGIN, QUIET)
-    top = MARGIN + LINE
+    write(panel, "core", MARGIN, top, QUIET)
+    write(panel, "memos", MARGIN + 80, top, QUIET)
+    top += LINE
     cells = [(MARGIN, top, SLOT, shares[0])]
     for i, share in enumerate(slots):
         row, column = divmod(i, ACROSS)

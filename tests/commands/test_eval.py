@@ -1,7 +1,54 @@
+"""`wmg eval`: scores of episodes, and solved levels of Sokoban."""
+
 import json
 
 import pytest
 import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+RANDOM_SCORE = 50.0
+
+
+def test_evaluation_prints_a_score_with_its_error(capsys):
+    code, out, err = tiny.command(capsys, "eval", tiny.trained(), "--episodes=50")
+    assert code == 0 and err == ""
+    assert out.startswith(f"{tiny.trained()}: ") and "over 50 episodes of 12 steps" in out
+
+
+def evaluate(capsys, *args):
+    code, out, _ = tiny.command(capsys, "eval", *args, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_the_random_agent_gets_half(capsys):
+    result = evaluate(capsys, "random", "--episodes=1000")
+    assert abs(result["score"] - RANDOM_SCORE) < 4 * result["standard_error"]
+    assert result["model"] == "random" and result["episodes"] == 1000
+
+
+def test_evaluation_takes_settings_of_the_environment(capsys):
+    result = evaluate(capsys, "depth-2", "--episodes=200", "--env.nodes=13")
+    assert result["mean_length"] == 24 and 90 < result["score"] < 97.6
+
+
+@pytest.mark.parametrize(("level", "score"), [("GoToObj", 23.0), ("PickupLoc", 14.8)])
+def test_the_random_agent_plays_the_environment_that_options_name(capsys, level, score):
+    result = evaluate(capsys, "random", "--episodes=1000", "--env.level", level)
+    assert abs(result["score"] - score) < 4 * result["standard_error"]
+
+
+def test_evaluation_is_repeatable_and_greedy_play_is_another(capsys):
+    args = [tiny.trained(), "--run=0", "--episodes=200"]
+    sampled, greedy = evaluate(capsys, *args), evaluate(capsys, *args, "--greedy")
+    assert sampled == evaluate(capsys, *args) != greedy
+    assert evaluate(capsys, *args, "--test-seed=2") != sampled
+
+
+def test_slots_can_be_added_for_evaluation(capsys):
+    args = [tiny.trained(), "--episodes=50", "--slots=11", "--older=without age", "--oldest-age=2"]
+    assert evaluate(capsys, *args)["episodes"] == 50
+
 
 LEVELS = "#####\n#@$.#\n#####\n\n#####\n#.$@#\n#####\n"
 

@@ -1,0 +1,63 @@
+"""`wmg bench`: how fast training is here."""
+
+import dataclasses
+import json as jsonlib
+import os
+import pathlib
+from typing import Annotated
+
+import tyro
+
+from wmg import experiments
+from wmg.commands.start import prepare_jax, split_name
+from wmg.config import BadInput, Config
+from wmg.options import parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure training speed of a preset, or of its environment alone."""
+
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    seconds: float = 20.0
+    """How long to measure, after compiling."""
+    env_only: bool = False
+    """Measure the environment alone, under random actions."""
+    at_once: int | None = None
+    """With --env-only: how many environments take a step together (default: by device)."""
+    out: pathlib.Path | None = None
+    """Also write the JSON here."""
+    json: bool = False
+    """Print as JSON."""
+
+
+def run(args: list[str]) -> int:
+    """`wmg bench [PRESET] ...`"""
+    name, args = split_name(args)
+    base = experiments.find_preset(name or "pathfinding/wmg")
+    options = parse(Bench, args, "wmg bench [PRESET]", config=base)
+    if options.at_once is not None and not options.env_only:
+        raise BadInput("--at-once says how many environments there are: it needs --env-only")
+    from wmg import bench, checkpoint
+
+    prepare_jax(os.cpu_count() or 1 if options.env_only else options.config.runs)
+    if options.env_only:
+        found = bench.measure_env(options.config.env, options.seconds, options.at_once)
+        measured = f"environment alone, {found['at_once']:,} at once"
+    else:
+        found = bench.measure(options.config, options.seconds)
+        measured = f"{found['runs']} run(s)"
+    data = {"preset": name or "pathfinding/wmg", **found}
+    text = jsonlib.dumps(data)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.write_atomically(options.out, (text + "\n").encode())
+    if options.json:
+        print(text)
+    else:
+        print(
+            f"{data['preset']}, {measured}: {data['steps_per_second']:,.0f} steps/s in "
+            f"all, {data['compile_seconds']} s to compile, peak "
+            f"{data['peak_memory_bytes'] / 2**20:,.0f} MiB, on {data['hardware']['device']}"
+        )
+    return 0

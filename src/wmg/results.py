@@ -1,0 +1,103 @@
+"""What training says of itself: to a display, in a line of a log, and when it returns."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from wmg import efficiency, parallel
+from wmg.a3c import Run, Totals
+from wmg.config import Config
+from wmg.efficiency import Trial
+from wmg.types import Agent, EnvSpec
+
+
+@dataclasses.dataclass
+class Progress:
+    """What a display is shown after each report."""
+
+    steps: int
+    """Steps that every unfinished run has reached."""
+    total: int
+    rate: float
+    """Steps per second of all runs together, in the last chunk."""
+    scores: list[float]
+    """The last score of each run that has not diverged."""
+    solved: int | None
+    """How many runs have met their goal, if they have one."""
+    diverged: int
+    seconds: float
+    """Since training began, over all sessions."""
+    finished: bool
+    """Whether nothing is left to do."""
+
+
+@dataclasses.dataclass
+class Result:
+    """A batch of runs as it stands when training returns."""
+
+    config: Config
+    runs: Run
+    steps: np.ndarray
+    """Mean step count at each report."""
+    scores: np.ndarray
+    """One row per run, one column per report; NaN where a run had diverged. A run that met its
+    goal keeps its last score."""
+    seconds: float
+    finished: bool
+    folder: pathlib.Path | None = None
+    trials: list[list[Trial]] = dataclasses.field(default_factory=list)
+    """The tests of each run, if it has a goal."""
+    testing: float = 0.0
+    """Of the seconds, how many were spent on these tests."""
+
+    @property
+    def crossings(self) -> list[float | None]:
+        """Steps that each run took to meet the goal; None for one that has not."""
+        goal = self.config.goal
+        return [] if goal is None else [efficiency.crossing(t, goal) for t in self.trials]
+
+    @property
+    def best(self) -> int:
+        """The run with the highest mean score over the last tenth of its reports; of runs with
+        a goal, the one with the best last test."""
+        if self.trials:
+            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
+        tail = self.scores[:, -max(1, self.scores.shape[1] // 10) :]
+        alive = np.isfinite(tail).all(axis=1)
+        return int(np.argmax(np.where(alive, np.nan_to_num(tail).mean(axis=1), -np.inf)))
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the best run."""
+        return parallel.take(self.runs.agent, self.best)
+
+
+def score(spec: EnvSpec, totals: Totals) -> float:
+    """The score of one run's report interval in percent, NaN if there is nothing to score."""
+    if spec.metric == "success":
+        got, possible = int(totals.successes), int(totals.episodes)
+    else:
+        got, possible = float(totals.reward), int(totals.steps) * spec.reward_per_step
+    return 100.0 * got / possible if possible else float("nan")
+
+
+def record(
+    spec: EnvSpec, totals: Totals, steps: int, learning_rate: float, diverged: bool
+) -> dict[str, Any]:
+    """One line of a run's log. Losses and norm are means over the interval's windows."""
+    windows, taken = max(int(totals.windows), 1), max(int(totals.steps), 1)
+    return {
+        "steps": steps,
+        "episodes": int(totals.episodes),
+        "reward": float(totals.reward),
+        "score": score(spec, totals),
+        "success": int(totals.successes) / max(int(totals.episodes), 1),
+        "policy_loss": float(totals.policy_loss) / windows,
+        "value_loss": float(totals.value_loss) / windows,
+        "entropy": float(totals.entropy) / taken,
+        "gradient_norm": float(totals.gradient_norm) / windows,
+        "learning_rate": learning_rate,
+        "diverged": diverged,
+    }

@@ -1,0 +1,107 @@
+"""`wmg convert`: models to the authors' form and back."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import pytest
+import safetensors.numpy
+import tiny
+from interop import pth
+from interop.small import SECOND, SMALL
+from small_boxoban import small_boxoban  # noqa: F401
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import checkpoint, config, experiments
+from wmg.config import WMG
+from wmg.interop import torch_file
+
+
+@pytest.fixture(params=["plain", "torch"])
+def writer(request, monkeypatch):
+    """Files as PyTorch writes them, written with it or without."""
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    else:
+        monkeypatch.setattr(torch_file, "write_pth", pth.write)
+
+
+def save(path, settings):
+    """A model as training leaves it."""
+    env = checkpoint.make_env(settings.env, shapes_only=True)
+    agent = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
+    checkpoint.save_model(path, agent, settings)
+    return agent
+
+
+BABYAI = dataclasses.replace(
+    experiments.PRESETS["babyai/level4/wmg-factored"], agent=WMG(slots=3, memo_size=6, **SMALL)
+)
+SOKOBAN = dataclasses.replace(
+    experiments.PRESETS["sokoban/wmg"],
+    env=config.Sokoban("unfiltered-train"),
+    agent=WMG(slots=3, memo_size=6, **SMALL, **SECOND),
+)
+
+
+@pytest.mark.parametrize("settings", [BABYAI, SOKOBAN], ids=["babyai", "sokoban"])
+@pytest.mark.usefixtures("writer", "small_boxoban")
+def test_a_model_with_factors_survives_a_round_trip(capsys, tmp_path, settings):
+    ours, theirs, text, back = (
+        tmp_path / name for name in ("m.safetensors", "m.pth", "settings.txt", "back.safetensors")
+    )
+    agent = save(ours, settings)
+    assert tiny.command(capsys, "convert", ours, theirs, "--settings", text)[::2] == (0, "")
+    assert tiny.command(capsys, "convert", theirs, back, "--settings", text)[::2] == (0, "")
+    found, experiment = checkpoint.load_model(back)
+    assert eqx.tree_equal(found, agent) and experiment == settings
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_model_of_another_environment_needs_its_settings(capsys, tmp_path):
+    ours, theirs, back = (tmp_path / name for name in ("m.safetensors", "m.pth", "b.safetensors"))
+    save(ours, BABYAI)
+    assert tiny.command(capsys, "convert", ours, theirs)[0] == 0
+    code, _, err = tiny.command(capsys, "convert", theirs, back, "--heads=2")
+    assert code == 2 and err == (
+        f"wmg: {theirs} was not trained on Pathfinding: give its settings file with --settings\n"
+    )
+    assert not back.exists()
+
+
+@pytest.mark.usefixtures("writer")
+def test_settings_that_the_authors_do_not_have_are_refused_before_anything_is_written(
+    capsys, tmp_path
+):
+    ours, theirs, text = (tmp_path / name for name in ("m.safetensors", "m.pth", "settings.txt"))
+    save(ours, dataclasses.replace(SOKOBAN, env=config.Sokoban("embedded-train")))
+    code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
+    assert code == 2 and "the authors' code cannot run Sokoban" in err
+    text.write_text("precious")
+    code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
+    assert code == 2 and err == f"wmg: {text} already exists\n"
+    assert text.read_text() == "precious" and not theirs.exists()
+
+
+def test_a_model_is_converted_to_one_of_half_the_size(tmp_path, capsys):
+    sizes = []
+    for name, flags in (("whole", []), ("half", ["--half"])):
+        file = tmp_path / f"{name}.safetensors"
+        assert tiny.command(capsys, "convert", tiny.trained(), file, "--run=1", *flags)[0] == 0
+        weights = safetensors.numpy.load_file(file)
+        sizes.append(sum(array.nbytes for array in weights.values()))
+    assert sizes[1] * 2 == sizes[0]
+    code, _, err = tiny.command(capsys, "convert", tiny.trained(), tmp_path / "x.pth", "--half")
+    assert code == 2 and "--half" in err and not (tmp_path / "x.pth").exists()
+
+
+def test_a_run_is_converted_to_a_model_of_its_own(tmp_path, capsys):
+    file = tmp_path / "model.safetensors"
+    code, out, _ = tiny.command(capsys, "convert", tiny.trained(), file, "--run=1")
+    assert code == 0 and out == f"wrote {file}\n"
+    weights = {
+        name.removeprefix("agent."): array[1]
+        for name, array in tiny.arrays(tiny.trained()).items()
+        if name.startswith("agent.")
+    }
+    assert tiny.differing(safetensors.numpy.load_file(file), weights) == []

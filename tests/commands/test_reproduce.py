@@ -1,0 +1,28 @@
+"""`wmg reproduce`: what it prints, and what it leaves alone."""
+
+import json
+
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg.experiments import reproduce
+
+
+def test_a_report_is_written_and_printed_and_can_be_had_again(tmp_path, capsys):
+    args = ["reproduce", "parameter-counts", "--cells", "wmg", "gru", "--out", tmp_path]
+    code, out, err = tiny.command(capsys, *args)
+    assert code == 0 and err.splitlines() == ["parameter-counts: WMG", "parameter-counts: GRU"]
+    assert out == (tmp_path / "parameter-counts" / "report.md").read_text() + "\n"
+    code, out, err = tiny.command(capsys, *args, "--report-only", "--json")
+    cells = json.loads(out)["cells"]
+    assert (code, err) == (0, "") and [cell["value"] for cell in cells.values()] == [
+        132_507,
+        1_139_459,
+    ]
+
+
+def test_what_was_stopped_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "run_cell", lambda *_: False)
+    code, out, _ = tiny.command(capsys, "reproduce", "pathfinding", "--out", tmp_path)
+    assert (code, out) == (0, "stopped and saved; the same command goes on from here\n")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,35 @@
+"""Lines of logs, scores, and which run is the best."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import a3c, checkpoint, config, results, train
+
+
+def test_a_log_line_holds_means_and_counts():
+    env = checkpoint.make_env(config.Pathfinding())
+    totals = a3c.Totals(
+        *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
+    )
+    line = results.record(env.spec, totals, 48, 1e-4, False)
+    assert line["steps"] == 48 and line["learning_rate"] == 1e-4
+    assert line["score"] == 75.0 and line["success"] == 0.5 and line["episodes"] == 2
+    assert line["policy_loss"] == 2.0 and line["value_loss"] == 3.0
+    assert line["entropy"] == 0.5 and line["gradient_norm"] == 4.0
+    assert line["reward"] == 9.0 and not line["diverged"]
+
+
+def test_nothing_played_has_no_score():
+    env = checkpoint.make_env(config.Pathfinding())
+    assert math.isnan(results.score(env.spec, a3c.Totals.zeros()))
+
+
+def test_the_best_run_is_that_of_the_last_tenth_of_reports():
+    scores = np.array([[99.0] * 18 + [50, 50], [50.0] * 18 + [60, 60], [90.0] * 19 + [np.nan]])
+    runs = train.start_runs(tiny.settings(), checkpoint.make_env(config.Pathfinding()))
+    result = results.Result(tiny.settings(), runs, np.arange(20), scores, 0.0, True)
+    assert result.best == 1
