@@ -12,7 +12,7 @@ from probes import AsksLater, PaysTheCue, tiny_gru
 
 from wmg import a3c
 from wmg.config import Hyper
-from wmg.types import Agent, Env, EnvSpec, Observation, ObservationSpec, Output, Step
+from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary
 
 LIMIT = 8
 HYPER = Hyper(
@@ -61,7 +61,7 @@ def observe(state):
     return Observation(jax.nn.one_hot(state.time, LIMIT + 1))
 
 
-class Table(Agent[None]):
+class Table(Learner[None]):
     """A value and two logits for each time."""
 
     values: jax.Array
@@ -70,12 +70,14 @@ class Table(Agent[None]):
     def initial_memory(self):
         return None
 
-    def __call__(self, observation, memory):
-        core = observation.core
-        return Output(core @ self.logits, core @ self.values, None)
+    def summarise(self, observation, memory):
+        return Summary(observation.core, None)
+
+    def decide(self, summary):
+        return summary @ self.logits, summary @ self.values
 
 
-class Notebook(Agent[jax.Array]):
+class Notebook(Learner[jax.Array]):
     """Writes `write` times a mark; its value is what it wrote in the step before."""
 
     write: jax.Array
@@ -83,9 +85,11 @@ class Notebook(Agent[jax.Array]):
     def initial_memory(self):
         return jnp.zeros(())
 
-    def __call__(self, observation, memory):
-        note = self.write * (1.0 + observation.core[0])
-        return Output(jnp.zeros(2), memory, note)
+    def summarise(self, observation, memory):
+        return Summary(memory[None], self.write * (1.0 + observation.core[0]))
+
+    def decide(self, summary):
+        return jnp.zeros((*summary.shape[:-1], 2)), summary[..., 0]
 
 
 def script(ends=5, rewards=REWARDS, by_timeout=False):
@@ -151,12 +155,15 @@ def test_steps_that_are_not_valid_pass_the_return_through():
     np.testing.assert_allclose(got, [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4, 4], rtol=1e-6)
 
 
-def moments(logits, values, actions, rewards, valid=None):
+def loss_terms(window, bootstrap, hyper, valid=None):
+    """`a3c.loss_terms` of logits, values, actions and rewards."""
+    logits, values, actions, rewards = window
     valid = [True] * len(values) if valid is None else valid
-    numbers = [jnp.array(x, jnp.float32) for x in (logits, values)]
-    rewards, actions = jnp.array(rewards, jnp.float32), jnp.array(actions, jnp.int32)
-    rows = [*numbers, actions, rewards, jnp.array(valid), jnp.array(valid)]
-    return jax.vmap(a3c.Moment)(*rows)
+    logits, values, rewards = (jnp.array(x, jnp.float32) for x in (logits, values, rewards))
+    valid = jnp.array(valid)
+    actions = jnp.array(actions, jnp.int32)
+    moments = jax.vmap(a3c.Moment)(logits, actions, rewards, valid, valid)
+    return a3c.loss_terms(logits, values, moments, jnp.float32(bootstrap), hyper)
 
 
 def losses_by_hand(logits, values, actions, rewards, bootstrap, hyper):
@@ -175,7 +182,7 @@ WINDOW = ([[1.0, -1.0, 0.0], [0.5, 2.0, 0.0]], [0.3, -0.4], [2, 1], [1.0, -2.0])
 
 def test_losses_match_the_definition():
     hyper = dataclasses.replace(HYPER, reward_scale=3.0)
-    got = a3c.loss_terms(moments(*WINDOW), jnp.float32(0.7), hyper)
+    got = loss_terms(WINDOW, 0.7, hyper)
     np.testing.assert_allclose(got, losses_by_hand(*WINDOW, 0.7, hyper), rtol=1e-5)
 
 
@@ -183,14 +190,13 @@ def test_losses_are_sums_not_means():
     hyper = dataclasses.replace(HYPER, discount=0.0)
     one = [part[:1] for part in WINDOW]
     twice = [part * 2 for part in one]
-    alone, doubled = (a3c.loss_terms(moments(*w), jnp.zeros(()), hyper) for w in (one, twice))
+    alone, doubled = (loss_terms(w, 0.0, hyper) for w in (one, twice))
     np.testing.assert_allclose(doubled, 2 * np.array(alone), rtol=1e-6)
 
 
 def test_masked_steps_do_not_count_in_any_loss():
     longer = [[*part, *part] for part in WINDOW]
-    masked = moments(*longer, valid=[True, True, False, False])
-    got = a3c.loss_terms(masked, jnp.float32(0.7), HYPER)
+    got = loss_terms(longer, 0.7, HYPER, valid=[True, True, False, False])
     np.testing.assert_allclose(got, losses_by_hand(*WINDOW, 0.7, HYPER), rtol=1e-5)
 
 
@@ -242,7 +248,7 @@ def test_nothing_follows_the_end_of_an_episode_also_by_timeout(by_timeout):
     np.testing.assert_allclose(totals.value_loss, want, rtol=1e-5)
 
 
-class Level(Agent[None]):
+class Level(Learner[None]):
     """One value for all times, so that an update changes the next value too."""
 
     level: jax.Array
@@ -250,8 +256,12 @@ class Level(Agent[None]):
     def initial_memory(self):
         return None
 
-    def __call__(self, observation, memory):
-        return Output(jnp.zeros(2), self.level, None)
+    def summarise(self, observation, memory):
+        return Summary(observation.core, None)
+
+    def decide(self, summary):
+        rows = summary.shape[:-1]
+        return jnp.zeros((*rows, 2)), jnp.broadcast_to(self.level, rows)
 
 
 def test_the_bootstrap_is_a_constant_made_by_the_weights_before_the_update():

@@ -10,7 +10,7 @@ from probes import build, tiny_gru, tiny_wmg
 
 from wmg import config, deferred
 from wmg.agents.layers import Linear
-from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Output
+from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Summary
 
 TIME = 4
 CORE = EnvSpec(ObservationSpec(3), 2, TIME, "reward")
@@ -30,9 +30,12 @@ class Stub(eqx.Module):
     array: jax.Array
     counter: jax.Array
 
-    def __call__(self, observation, memory):
+    def summarise(self, observation, memory):
         out = self.use(observation.core + memory)
-        return Output(out[:2], out[2], jnp.tanh(out), None)
+        return Summary(out, jnp.tanh(out))
+
+    def decide(self, summary):
+        return summary[..., :2], summary[..., 2]
 
 
 class EachOnce(Stub):
@@ -110,25 +113,26 @@ def both_ways(kind):
     model, memory = model_of(kind)
     seen = observations(kind)
 
-    def scan(model_at, taps):
+    def scan(rest, model_at, taps):
         def step(memory, inputs):
             observation, tap = inputs
             model, inputs_of = model_at(tap)
-            output = model(observation, memory)
-            return output.memory, (output.logits, output.value, inputs_of())
+            summary = model.summarise(observation, memory)
+            return summary.memory, (summary.vector, inputs_of())
 
-        _, (logits, values, inputs) = jax.lax.scan(step, memory, (seen, taps))
+        _, (summaries, inputs) = jax.lax.scan(step, memory, (seen, taps))
+        logits, values = rest.decide(summaries)
         return (logits**2).sum() + 0.5 * (values**2).sum(), (values, inputs)
 
     @eqx.filter_jit
     def run(model):
         first = jax.tree.map(lambda x: x[0], seen)
-        late = deferred.value_and_grad(scan, model, lambda m: m(first, memory), TIME)
+        late = deferred.value_and_grad(scan, model, lambda m: m.summarise(first, memory), TIME)
         moving, fixed = eqx.partition(model, eqx.is_inexact_array)
 
         def plain_loss(moving):
             model = eqx.combine(moving, fixed)
-            value, (aux, _) = scan(lambda tap: (model, lambda: None), None)
+            value, (aux, _) = scan(model, lambda tap: (model, lambda: None), None)
             return value, aux
 
         return late, jax.value_and_grad(plain_loss, has_aux=True)(moving)
@@ -157,5 +161,5 @@ def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
 def test_a_layer_is_deferred_only_if_a_step_calls_it_exactly_once(kind, tapped):
     model, memory = model_of(kind)
     first = jax.tree.map(lambda x: x[0], observations(kind))
-    taps = deferred._find_taps(model, lambda m: m(first, memory), TIME)
+    taps = deferred._find_taps(model, lambda m: m.summarise(first, memory), TIME)
     assert [tap is not None for tap in taps] == tapped

@@ -11,8 +11,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg import deferred
-from wmg.config import HYPER_NAMES, Hyper
-from wmg.types import Agent, Env, Observation, Output
+from wmg.config import HYPER_NAMES, BadInput, Hyper
+from wmg.types import Agent, Env, Learner, Observation, Summary
 
 
 def _hyper_of_arrays(_: None, numbers: Iterable[Any]) -> Hyper:
@@ -38,7 +38,7 @@ class Scene(eqx.Module):
 class Run(eqx.Module):
     """The whole of a training run: what a checkpoint holds, and all that resuming needs."""
 
-    agent: Agent
+    agent: Learner
     optimizer: PyTree[Any]
     scene: Scene
     key: PRNGKeyArray
@@ -50,8 +50,7 @@ class Run(eqx.Module):
 class Moment(eqx.Module):
     """What one step of a window leaves behind for the loss."""
 
-    logits: Float[Array, " actions"]
-    value: Float[Array, ""]
+    summary: Float[Array, " size"]
     action: Int[Array, ""]
     reward: Float[Array, ""]
     valid: Bool[Array, ""]
@@ -104,6 +103,8 @@ def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
 
 def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
     """A run that has not taken a step."""
+    if not isinstance(agent, Learner):
+        raise BadInput(f"a {type(agent).__name__} agent cannot be trained: it is no Learner")
     skey, key = jax.random.split(key)
     packed, _ = pack(eqx.filter(agent, eqx.is_inexact_array))
     adam = optax.scale_by_adam().init(packed)
@@ -137,15 +138,19 @@ def returns(
 
 
 def loss_terms(
-    moments: Moment, bootstrap: Float[Array, ""], hyper: Hyper
+    logits: Float[Array, "time actions"],
+    value: Float[Array, " time"],
+    moments: Moment,
+    bootstrap: Float[Array, ""],
+    hyper: Hyper,
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
     """Policy loss, value loss and entropy of a window: sums over its steps, not means."""
     valid = moments.valid
     target = returns(moments.reward * hyper.reward_scale, valid, bootstrap, hyper.discount)
-    log_policy = jax.nn.log_softmax(moments.logits)
+    log_policy = jax.nn.log_softmax(logits)
     taken = jnp.take_along_axis(log_policy, moments.action[:, None], axis=1)[:, 0]
-    advantage = jax.lax.stop_gradient(target - moments.value)
-    error = jax.lax.stop_gradient(target) - moments.value
+    advantage = jax.lax.stop_gradient(target - value)
+    error = jax.lax.stop_gradient(target) - value
     entropy = -(jnp.exp(log_policy) * log_policy).sum(1)
     policy_loss = -jnp.sum(taken * advantage, where=valid)
     value_loss = jnp.sum(jnp.square(error), where=valid)
@@ -154,18 +159,19 @@ def loss_terms(
 
 def play_step(
     env: Env,
-    output: Output,
+    agent: Learner,
+    summary: Summary,
     scene: Scene,
     noise: Float[Array, " actions"],
     key: PRNGKeyArray,
     over: Bool[Array, ""],
 ) -> tuple[Scene, Bool[Array, ""], Moment]:
-    """Act on `output`. Where the episode was `over`, nothing changes."""
-    action = sample(output.logits, noise)
+    """Act on what the agent makes of a scene. Where the episode was `over`, nothing changes."""
+    action = sample(agent.decide(summary.vector)[0], noise)
     step = env.step(scene.state, action, key)
-    after = Scene(step.state, step.observation, output.memory)
+    after = Scene(step.state, step.observation, summary.memory)
     scene = keep_if(over, scene, after)
-    moment = Moment(output.logits, output.value, action, step.reward, ~over, step.success)
+    moment = Moment(summary.vector, action, step.reward, ~over, step.success)
     return scene, over | step.done, moment
 
 
@@ -180,10 +186,10 @@ def window(
 ) -> tuple[Run, Totals]:
     """Act until `t_max` steps or the episode's end, then update once.
 
-    One forward pass acts and learns: the rollout is inside the loss. The memory at the
-    window's start is a constant of that loss, so gradients reach past Memos within the
-    window only. Actions are sampled with the `noise` given, or with the run's own. A run that
-    is not `active` stands still.
+    One forward pass acts and learns: the rollout is inside the loss. Only the decisions are
+    made again, all at once, to learn from them. The memory at the window's start is a constant
+    of that loss, so gradients reach past Memos within the window only. Actions are sampled with
+    the `noise` given, or with the run's own. A run that is not `active` stands still.
     """
     nkey, ekey, rkey, key = jax.random.split(run.key, 4)
     time = min(t_max, env.spec.max_steps)
@@ -191,13 +197,13 @@ def window(
         noise = jax.random.gumbel(nkey, (time, env.spec.actions))
     keys = jax.random.split(ekey, time)
 
-    def loss(model_at: Any, taps: Any) -> tuple[Float[Array, ""], tuple]:
+    def loss(rest: Learner, model_at: Any, taps: Any) -> tuple[Float[Array, ""], tuple]:
         def step(carry: tuple[Scene, Array], inputs: tuple) -> tuple[tuple, tuple]:
             scene, over = carry
             tap, noise, key = inputs
             agent, seen = model_at(tap)
-            output = agent(scene.observation, scene.memory)
-            scene, over, moment = play_step(env, output, scene, noise, key, over)
+            summary = agent.summarise(scene.observation, scene.memory)
+            scene, over, moment = play_step(env, run.agent, summary, scene, noise, key, over)
             return (scene, over), (moment, seen())
 
         start = (run.scene, jnp.zeros((), bool))
@@ -205,13 +211,15 @@ def window(
             step, start, (taps, noise, keys), unroll=unroll
         )
         ahead = jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
-        terms = loss_terms(moments, jnp.where(over, 0.0, ahead), hyper)
+        logits, value = rest.decide(moments.summary)
+        terms = loss_terms(logits, value, moments, jnp.where(over, 0.0, ahead), hyper)
         policy_loss, value_loss, entropy = terms
         total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy
         return total, ((scene, over, moments, terms), inputs)
 
+    summarise = lambda agent: agent.summarise(run.scene.observation, run.scene.memory)  # noqa: E731
     (total, (scene, over, moments, terms)), gradient = deferred.value_and_grad(
-        loss, run.agent, lambda agent: agent(run.scene.observation, run.scene.memory), time
+        loss, run.agent, summarise, time
     )
     agent, optimizer, norm, finite = update(run, gradient, total, hyper, active)
     scene = jax.lax.cond(over, lambda: start_scene(env, run.agent, rkey), lambda: scene)
@@ -232,11 +240,11 @@ def bootstrap(agent: Agent, scene: Scene) -> Float[Array, ""]:
 
 def update(
     run: Run,
-    gradient: Agent,
+    gradient: Learner,
     loss: Float[Array, ""],
     hyper: Hyper,
     active: Bool[Array, ""] | bool = True,
-) -> tuple[Agent, PyTree, Float[Array, ""], Bool[Array, ""]]:
+) -> tuple[Learner, PyTree, Float[Array, ""], Bool[Array, ""]]:
     """Clip by global norm, then Adam: agent, optimizer state, norm, and whether all is finite.
 
     Adam runs over every parameter, also those without gradient in this window. If anything is

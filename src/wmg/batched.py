@@ -22,7 +22,7 @@ from wmg.a3c import Run, Scene, Totals
 from wmg.agents.precision import in_precision
 from wmg.config import Batched, Hyper
 from wmg.envs.batch import Batch
-from wmg.types import Agent, Env, Observation
+from wmg.types import Agent, Env, Learner, Observation
 
 
 class Rollout(eqx.Module):
@@ -71,23 +71,23 @@ def renew(agent: Agent, done: Bool[Array, " envs"], memory: PyTree) -> PyTree:
 
 
 def act(
-    env: Env, agent: Agent, scene: Scene, key: PRNGKeyArray, time: int, settings: Batched
+    env: Env, agent: Learner, scene: Scene, key: PRNGKeyArray, time: int, settings: Batched
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
     batch = Batch(env, settings.envs)
-    quick = in_precision(agent, settings.precision)
+    summarise = in_precision(agent, settings.precision)
 
     def step(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, Rollout]:
         nkey, skey = jax.random.split(key)
-        output = jax.vmap(quick)(scene.observation, scene.memory)
-        noise = jax.random.gumbel(nkey, output.logits.shape)
-        action = jax.vmap(a3c.sample)(output.logits, noise)
-        log_probability = jax.vmap(_log_probability)(output.logits, action)
+        summary = jax.vmap(summarise)(scene.observation, scene.memory)
+        logits, value = agent.decide(summary.vector)
+        action = jax.vmap(a3c.sample)(logits, jax.random.gumbel(nkey, logits.shape))
+        log_probability = jax.vmap(_log_probability)(logits, action)
         state, observation, made = batch.step(scene.state, action, skey)
         done = made.terminated | made.truncated
-        memory = renew(agent, done, output.memory)
+        memory = renew(agent, done, summary.memory)
         rollout = Rollout(
-            scene.observation, action, log_probability, output.value, made.reward, done,
+            scene.observation, action, log_probability, value, made.reward, done,
             made.success,
         )  # fmt: skip
         return Scene(state, observation, memory), rollout
@@ -119,22 +119,22 @@ def advantages(
 
 
 def replay(
-    agent: Agent, lesson: Lesson, precision: str
+    agent: Learner, lesson: Lesson, precision: str
 ) -> tuple[Float[Array, "time envs actions"], Float[Array, "time envs"]]:
     """Logits and values of all steps of a round, by the agent as it is now."""
 
-    def step(memory: PyTree, now: tuple[Observation, Array]) -> tuple[PyTree, tuple]:
+    def step(memory: PyTree, now: tuple[Observation, Array]) -> tuple[PyTree, Array]:
         observation, done = now
         # Lowered in every step: so gradients are added up over time in full precision.
-        output = jax.vmap(in_precision(agent, precision))(observation, memory)
-        return renew(agent, done, output.memory), (output.logits, output.value)
+        summary = jax.vmap(in_precision(agent, precision))(observation, memory)
+        return renew(agent, done, summary.memory), summary.vector
 
     steps = (lesson.rollout.observation, lesson.rollout.done)
-    return jax.lax.scan(step, lesson.memory, steps)[1]
+    return agent.decide(jax.lax.scan(step, lesson.memory, steps)[1])
 
 
 def loss(
-    agent: Agent, lesson: Lesson, hyper: Hyper, settings: Batched
+    agent: Learner, lesson: Lesson, hyper: Hyper, settings: Batched
 ) -> tuple[Float[Array, ""], tuple]:
     """Means over environments of sums over time, and policy loss, value loss and entropy."""
     logits, value = replay(agent, lesson, settings.precision)
@@ -176,9 +176,9 @@ def one_round(
     not finite stays as it was before the round, and is marked as diverged."""
     akey, lkey, key = jax.random.split(run.key, 3)
     scene, rollout = act(env, run.agent, run.scene, akey, t_max, settings)
-    quick = in_precision(run.agent, settings.precision)
-    ahead = jax.vmap(quick)(scene.observation, scene.memory).value
-    advantage = advantages(rollout, ahead, hyper, settings.trace)
+    summarise = in_precision(run.agent, settings.precision)
+    ahead = jax.vmap(summarise)(scene.observation, scene.memory).vector
+    advantage = advantages(rollout, run.agent.decide(ahead)[1], hyper, settings.trace)
     target = advantage + rollout.value
     if settings.normalise:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)

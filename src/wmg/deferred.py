@@ -120,9 +120,10 @@ def value_and_grad(
 ) -> tuple[tuple[Float[Array, ""], Aux], Model]:
     """`((loss, aux), gradient)` of a loss that scans `step` over `time` steps.
 
-    `loss(model_at, taps)` must scan over `taps`. In each step it calls the model that
-    `model_at(tap)` gives, and returns that step's `inputs()` from the scan. It returns the
-    loss and `(aux, stacked inputs)`.
+    `loss(rest, model_at, taps)` must scan over `taps`. In each step it calls the model that
+    `model_at(tap)` gives, and returns that step's `inputs()` from the scan. Outside of the scan
+    it may call `rest`: the model without the layers that steps call. It returns the loss and
+    `(aux, stacked inputs)`.
     """
     taps = _find_taps(model, step, time)
     nodes, tree = jax.tree.flatten(model, is_leaf=_is_layer)
@@ -145,7 +146,7 @@ def value_and_grad(
                 now[place] = now[place] if layer is None else layer
             return jax.tree.unflatten(tree, now), functools.partial(_inputs, layers)
 
-        return loss(model_at, taps)
+        return loss(jax.tree.unflatten(tree, plain), model_at, taps)
 
     (value, (aux, inputs)), (gradient, cotangents) = jax.value_and_grad(outer, has_aux=True)(
         (moving, taps)

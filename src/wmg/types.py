@@ -113,6 +113,35 @@ class Agent(eqx.Module, Generic[Memory]):
     def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]: ...
 
 
+class Summary(eqx.Module, Generic[Memory]):
+    """What an agent makes of one observation before it decides."""
+
+    vector: Float[Array, " size"]
+    memory: Memory
+    attention: Float[Array, "layers heads nodes"] | None = None
+
+
+class Learner(Agent[Memory]):
+    """An agent that can be trained. Its step has two parts, which share no weights, and memory is
+    the first one's alone: so training repeats the second for all steps of a window at once."""
+
+    @abc.abstractmethod
+    def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]: ...
+
+    @abc.abstractmethod
+    def decide(
+        self, summary: Float[Array, "*rows size"]
+    ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
+        """Action logits and the value."""
+
+    def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]:
+        return self.output(self.summarise(observation, memory))
+
+    def output(self, summary: Summary[Memory]) -> Output[Memory]:
+        """The whole step, given its first part."""
+        return Output(*self.decide(summary.vector), summary.memory, summary.attention)
+
+
 def count_parameters(agent: PyTree[Any]) -> int:
     """How many trainable numbers an agent holds; shapes alone will do."""
     leaves = jax.tree.leaves(agent)

@@ -207,7 +207,8 @@ def plain_value_and_grad(loss: Any, model: Any, step: Any, time: int) -> tuple[A
     moving, fixed = eqx.partition(model, eqx.is_inexact_array)
 
     def outer(moving: Any) -> Any:
-        return loss(lambda _: (eqx.combine(moving, fixed), lambda: None), None)
+        model = eqx.combine(moving, fixed)
+        return loss(model, lambda _: (model, lambda: None), None)
 
     (value, (aux, _)), gradient = jax.value_and_grad(outer, has_aux=True)(moving)
     return (value, aux), gradient

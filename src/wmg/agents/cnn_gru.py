@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.accepts import require_parts
 from wmg.agents.gru import GRUCell
-from wmg.agents.heads import ActorCritic
+from wmg.agents.heads import ActorCritic, ActorCriticAgent
 from wmg.agents.layers import Linear
-from wmg.types import Agent, Observation, ObservationSpec, Output
+from wmg.types import Observation, ObservationSpec, Summary
 
 LEAST = 7
 """Cells along the side of the smallest image that three convolutions and a pool leave a cell of."""
@@ -70,7 +70,7 @@ def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
     return blocks.max((1, 3))
 
 
-class CNNGRU(Agent[Array]):
+class CNNGRU(ActorCriticAgent[Array]):
     """The paper's CNN+GRU agent. Its observation must be an image and a Core."""
 
     cnn: CNN
@@ -107,11 +107,10 @@ class CNNGRU(Agent[Array]):
     def initial_memory(self) -> Float[Array, " size"]:
         return self.cell.initial_memory()
 
-    def __call__(
+    def summarise(
         self, observation: Observation, memory: Float[Array, " size"]
-    ) -> Output[Float[Array, " size"]]:
+    ) -> Summary[Float[Array, " size"]]:
         assert observation.image is not None
         seen = jnp.concatenate([self.cnn(observation.image), self.embedding(observation.core)])
         memory = self.cell(seen, memory)
-        logits, value = self.actor_critic(memory)
-        return Output(logits, value, memory)
+        return Summary(memory, memory)

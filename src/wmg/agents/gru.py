@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.accepts import require_parts
-from wmg.agents.heads import ActorCritic
+from wmg.agents.heads import ActorCritic, ActorCriticAgent
 from wmg.agents.layers import Linear
-from wmg.types import Agent, Observation, ObservationSpec, Output
+from wmg.types import Observation, ObservationSpec, Summary
 
 
 class GRUCell(eqx.Module):
@@ -42,7 +42,7 @@ class GRUCell(eqx.Module):
         return new + update * (memory - new)
 
 
-class GRU(Agent[Array]):
+class GRU(ActorCriticAgent[Array]):
     """The paper's GRU agent. Its observation must be a Core without Factors."""
 
     embedding: Linear
@@ -68,9 +68,8 @@ class GRU(Agent[Array]):
     def initial_memory(self) -> Float[Array, " size"]:
         return self.cell.initial_memory()
 
-    def __call__(
+    def summarise(
         self, observation: Observation, memory: Float[Array, " size"]
-    ) -> Output[Float[Array, " size"]]:
+    ) -> Summary[Float[Array, " size"]]:
         memory = self.cell(self.embedding(observation.core), memory)
-        logits, value = self.actor_critic(memory)
-        return Output(logits, value, memory)
+        return Summary(memory, memory)

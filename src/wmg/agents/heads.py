@@ -5,6 +5,7 @@ import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.layers import Linear
+from wmg.types import Learner, Memory
 
 
 class ActorCritic(eqx.Module):
@@ -30,9 +31,20 @@ class ActorCritic(eqx.Module):
         )
 
     def __call__(
-        self, summary: Float[Array, " size"]
-    ) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
+        self, summary: Float[Array, "*rows size"]
+    ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
         """Action logits and the value."""
         actor = jax.nn.relu(self.actor_hidden(summary))
         critic = actor if self.critic_hidden is None else jax.nn.relu(self.critic_hidden(summary))
-        return self.policy(actor), self.value(critic)[0]
+        return self.policy(actor), self.value(critic)[..., 0]
+
+
+class ActorCriticAgent(Learner[Memory]):
+    """An agent that decides by actor and critic."""
+
+    actor_critic: eqx.AbstractVar[ActorCritic]
+
+    def decide(
+        self, summary: Float[Array, "*rows size"]
+    ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
+        return self.actor_critic(summary)

@@ -6,25 +6,24 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from wmg.agents.heads import ActorCritic
-from wmg.types import Agent, Observation, Output
+from wmg.types import Learner, Observation, Summary
 
 
-def in_precision(agent: Agent, precision: str) -> Callable[[Observation, Any], Output]:
-    """The agent's step with weights of that precision; what goes in and comes out is float32.
+def in_precision(agent: Learner, precision: str) -> Callable[[Observation, Any], Summary]:
+    """The agent's `summarise` with weights of that precision; what goes in and comes out is
+    float32.
 
-    Layers compute in the precision of their weights, and normalise in float32. Actor and critic
-    keep float32: a value needs more than the three digits of bfloat16.
+    Layers compute in the precision of their weights, and normalise in float32. To `decide` is not
+    for short numbers: a value needs more than the three digits of bfloat16.
     """
     if precision == "float32":
-        return agent
-    is_head = lambda node: isinstance(node, ActorCritic)  # noqa: E731
-    low = jax.tree.map(lambda x: x if is_head(x) else _cast(x, precision), agent, is_leaf=is_head)
+        return agent.summarise
+    low = jax.tree.map(lambda x: _cast(x, precision), agent)
 
-    def step(observation: Observation, memory: Any) -> Output:
-        return jax.tree.map(lambda x: _cast(x, "float32"), low(observation, memory))
+    def summarise(observation: Observation, memory: Any) -> Summary:
+        return jax.tree.map(lambda x: _cast(x, "float32"), low.summarise(observation, memory))
 
-    return step
+    return summarise
 
 
 def _cast(leaf: Any, dtype: str) -> Any:

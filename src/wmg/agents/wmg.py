@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.accepts import require_parts
-from wmg.agents.heads import ActorCritic
+from wmg.agents.heads import ActorCritic, ActorCriticAgent
 from wmg.agents.layers import Linear
 from wmg.agents.memory import Memory
 from wmg.agents.transformer import Transformer
-from wmg.types import Agent, Observation, ObservationSpec, Output
+from wmg.types import Observation, ObservationSpec, Summary
 
 AgeEncoding = Literal["concatenated", "added"]
 Older = Literal["as oldest", "without age"]
@@ -77,7 +77,7 @@ class MemoryEmbedding(eqx.Module):
         return self.vectors(vectors) + self.ages(ages)
 
 
-class WMG(Agent[Memory]):
+class WMG(ActorCriticAgent[Memory]):
     """The agent of the paper. See `wmg.config.WMG` for what the settings mean."""
 
     core_embedding: Linear
@@ -134,13 +134,13 @@ class WMG(Agent[Memory]):
         slots, floor = len(self.memory_embedding.shown_ages), self.memory_embedding.floor
         return Memory.zeros(slots, layer.shape[0], floor)
 
-    def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]:
+    def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
         return self.attend(observation, memory, memory.present)
 
     def attend(
         self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
-    ) -> Output[Memory]:
-        """A step that attends to the `recalled` slots of memory alone."""
+    ) -> Summary[Memory]:
+        """The same, with attention to the `recalled` slots of memory alone."""
         nodes = [self.core_embedding(observation.core)[None]]
         present = [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():
@@ -150,10 +150,9 @@ class WMG(Agent[Memory]):
             nodes.append(self.memory_embedding(memory.vectors))
             present.append(recalled)
         core, attention = self.transformer(jnp.concatenate(nodes), jnp.concatenate(present))
-        logits, value = self.actor_critic(core)
         memo = observation.core if self.new_memo is None else self.new_memo(core)
         # Past observations, too, are kept through a tanh, as in the authors' code.
-        return Output(logits, value, memory.push(jnp.tanh(memo)), attention)
+        return Summary(core, memory.push(jnp.tanh(memo)), attention)
 
 
 def with_slots(

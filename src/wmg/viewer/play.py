@@ -186,4 +186,4 @@ def attend(
             lambda seen, name=name: seen.factors[name].present, observation, present[-1]
         )
     present.append(memory.present & on[end:])
-    return agent.attend(observation, memory, present[-1]), jnp.concatenate(present)
+    return agent.output(agent.attend(observation, memory, present[-1])), jnp.concatenate(present)
