@@ -7,7 +7,7 @@ import plain
 import pytest
 from plain import shaken
 
-from wmg.agents.layers import LayerNorm, Linear
+from wmg.agents.layers import LayerNorm, Linear, relu
 
 
 def new(inputs, outputs):
@@ -84,3 +84,18 @@ def test_layer_norms_gradient_is_that_of_automatic_differentiation(shape):
     want = jax.vjp(restated, norm, x)[1](dy)
     got = jax.vjp(lambda norm, x: norm(x), norm, x)[1](dy)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, want)
+
+
+def test_layer_norm_hides_no_gradient_that_is_not_a_number():
+    model = LayerNorm.create(3)
+    x = jnp.array([[1.0, 2.0, 4.0], [jnp.nan, 0.0, 1.0]])[::-1]
+    dx = jax.vjp(model, x)[1](jnp.ones_like(x))[0]
+    assert np.isnan(dx[0]).all() and np.isfinite(dx[1]).all()
+
+
+def test_relu_and_its_gradient_are_those_of_jax():
+    x = jnp.array([-2.0, -0.0, 0.0, 1e-30, 3.0])
+    (got, pull_back), (want, want_back) = (jax.vjp(f, x) for f in (relu, jax.nn.relu))
+    np.testing.assert_array_equal(got, want)
+    slope = jnp.arange(1.0, 6.0)
+    np.testing.assert_array_equal(pull_back(slope)[0], want_back(slope)[0])

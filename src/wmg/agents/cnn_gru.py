@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from wmg.agents.accepts import require_parts
 from wmg.agents.gru import GRUCell
 from wmg.agents.heads import ActorCritic, ActorCriticAgent
-from wmg.agents.layers import Linear
+from wmg.agents.layers import Linear, relu
 from wmg.types import Observation, ObservationSpec, Summary
 
 LEAST = 7
@@ -47,9 +47,9 @@ class CNN(eqx.Module):
         )
 
     def __call__(self, image: Float[Array, "width height channels"]) -> Float[Array, " features"]:
-        x = pool(jax.nn.relu(self.first(patches(image))))
-        x = jax.nn.relu(self.second(patches(x)))
-        return jax.nn.relu(self.third(patches(x))).reshape(-1)
+        x = pool(relu(self.first(patches(image))))
+        x = relu(self.second(patches(x)))
+        return relu(self.third(patches(x))).reshape(-1)
 
     @staticmethod
     def features(width: int, height: int, channels: int) -> int:

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from wmg.agents.layers import Linear
+from wmg.agents.layers import Linear, relu
 from wmg.types import Learner, Memory
 
 
@@ -34,8 +34,8 @@ class ActorCritic(eqx.Module):
         self, summary: Float[Array, "*rows size"]
     ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
         """Action logits and the value."""
-        actor = jax.nn.relu(self.actor_hidden(summary))
-        critic = actor if self.critic_hidden is None else jax.nn.relu(self.critic_hidden(summary))
+        actor = relu(self.actor_hidden(summary))
+        critic = actor if self.critic_hidden is None else relu(self.critic_hidden(summary))
         return self.policy(actor), self.value(critic)[..., 0]
 
 

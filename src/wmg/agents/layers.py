@@ -7,7 +7,7 @@ A linear layer's parameter gradient is one product of its inputs and its output'
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 EPSILON = 1e-12
 """Inside the square root of layer normalisation, as in the authors' code."""
@@ -47,6 +47,15 @@ class Linear(eqx.Module):
         return Linear(dy.T @ x, dy.sum(0))
 
 
+@jax.custom_vjp
+def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The greater of x and 0. Its gradient is made from its result, which others keep anyway."""
+    return jnp.maximum(x, 0.0)
+
+
+relu.defvjp(lambda x: (jnp.maximum(x, 0.0),) * 2, lambda y, dy: (jnp.where(y > 0, dy, 0.0),))
+
+
 class LayerNorm(eqx.Module):
     """Each row shifted and scaled to mean 0 and (biased) variance 1, then `* gain + bias`.
 
@@ -62,6 +71,15 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows size"]) -> Float[Array, "*rows size"]:
         return _normalise(self.gain, self.bias, x)
+
+
+def _once(x: Array, always: Bool[Array, ""]) -> Array:
+    """`x`, computed but once, where something that XLA cannot know to be true is given.
+
+    On a CPU, XLA computes what is elementwise again in each of its uses. In a backward pass that
+    is the sum of all layers above. Into a conditional it does not look.
+    """
+    return jax.lax.cond(always, lambda x: x, jnp.zeros_like, x)
 
 
 @jax.custom_vjp
@@ -86,6 +104,7 @@ def _normalise_backward(residuals: tuple, dy: Array) -> tuple[Array, Array, Arra
     dnormal = dy * gain
     along = (dnormal * normal).mean(-1, keepdims=True)
     dx = scale * (dnormal - dnormal.mean(-1, keepdims=True) - normal * along)
+    dx = _once(dx, ~(scale.reshape(-1)[0] < 0))
     narrow = residuals[0].dtype
     return (dy * normal).sum(rows).astype(narrow), dy.sum(rows).astype(narrow), dx.astype(dtype)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from wmg.agents.layers import LayerNorm, Linear
+from wmg.agents.layers import LayerNorm, Linear, relu
 
 
 class TransformerLayer(eqx.Module):
@@ -49,7 +49,7 @@ class TransformerLayer(eqx.Module):
         self, x: Float[Array, "*nodes size"], mixed: Float[Array, "*nodes size"]
     ) -> Float[Array, "*nodes size"]:
         x = self.attention_norm(x + self.mix(mixed))
-        hidden = jax.nn.relu(self.widen(x))
+        hidden = relu(self.widen(x))
         return self.feedforward_norm(x + self.narrow(hidden))
 
 

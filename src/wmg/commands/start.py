@@ -9,8 +9,6 @@ from typing import Any
 
 from wmg.config import BadInput, Config, Depth, Env, Pathfinding, Random, Sokoban
 
-MULTI_OUTPUT_FUSION = "--xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true"
-
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
     """The leading positional argument, if there is one, and the rest."""
@@ -75,16 +73,13 @@ def remark_on_levels(env: Env | None) -> None:
 
 
 def prepare_jax(runs: int = 1) -> None:
-    """Keep compiled programs on disk, so that the second start is quick, and settle what XLA reads
-    but once, when it starts. On a CPU it gets no more threads than there are runs: one run is a
-    tenth slower with a second thread. And it may fuse what shares its inputs, not only what
-    follows from one another: a step of Pathfinding is a quarter faster."""
+    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
+    have no more threads than runs: a single run is a tenth slower with a second thread."""
     import jax
 
     from wmg import cache, runfolder
 
     os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
-    os.environ.setdefault("XLA_FLAGS", MULTI_OUTPUT_FUSION)
 
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
