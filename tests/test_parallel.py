@@ -63,8 +63,9 @@ SHARDED = """
 import sys, jax, numpy as np
 sys.path.insert(0, {tests!r})
 import tiny, test_parallel
-from wmg import efficiency, parallel, train
+from wmg import efficiency, parallel
 from wmg.config import Goal
+from wmg.roster import Roster
 env, runs, hyper = test_parallel.start_batch(4)
 assert jax.device_count() == 2
 mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
@@ -78,7 +79,7 @@ assert (np.asarray(split.steps) == 192).all()
 trials = efficiency.Trials(env, Goal(0.01, 20), backend="gpu")
 (tested,) = trials(split.agent, np.array([1]), efficiency.trial_keys(np.array([1]), 1))
 assert tested[1] == 20
-roster = train.Roster(split, hyper)
+roster = Roster(split, hyper)
 roster.dismiss(np.array([0, 1, 3]))
 roster.runs, _ = over_devices(roster.hyper, roster.runs, 240)
 assert len(roster.runs.steps.sharding.device_set) == 1

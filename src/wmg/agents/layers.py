@@ -53,7 +53,15 @@ def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.maximum(x, 0.0)
 
 
-relu.defvjp(lambda x: (jnp.maximum(x, 0.0),) * 2, lambda y, dy: (jnp.where(y > 0, dy, 0.0),))
+def _relu_forward(x: Array) -> tuple[Array, Array]:
+    return relu(x), relu(x)
+
+
+def _relu_backward(y: Array, dy: Array) -> tuple[Array]:
+    return (jnp.where(y > 0, dy, 0.0),)
+
+
+relu.defvjp(_relu_forward, _relu_backward)
 
 
 class LayerNorm(eqx.Module):
