@@ -11,7 +11,9 @@ from plain import chi_square, chi_square_limit, softmax
 from probes import AsksLater, PaysTheCue, tiny_gru
 
 from wmg import a3c
-from wmg.config import Hyper
+from wmg.agents.baselines import Random
+from wmg.agents.layers import Linear
+from wmg.config import BadInput, Hyper
 from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary
 
 LIMIT = 8
@@ -262,6 +264,44 @@ class Level(Learner[None]):
     def decide(self, summary):
         rows = summary.shape[:-1]
         return jnp.zeros((*rows, 2)), jnp.broadcast_to(self.level, rows)
+
+
+class Shared(Level):
+    """Decides by the layer it summarises with."""
+
+    layer: Linear
+
+    def summarise(self, observation, memory):
+        return Summary(self.layer(observation.core), None)
+
+    def decide(self, summary):
+        return self.layer(summary)[..., :2], summary[..., 0]
+
+
+class OneAtATime(Level):
+    """Its value is that of the first step, whichever step is asked for."""
+
+    def decide(self, summary):
+        logits, value = super().decide(summary)
+        return logits, value[:1] if value.ndim else value
+
+
+def test_an_agent_whose_parts_share_a_layer_is_refused():
+    layer = Linear.create(LIMIT + 1, LIMIT + 1, key=jax.random.key(0))
+    with pytest.raises(BadInput, match="calls to summarise cannot serve to decide as well"):
+        one_window(script(), Shared(jnp.float32(0.5), layer), t_max=2)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_agent_that_cannot_decide_for_several_steps_at_once_is_refused():
+    with pytest.raises(BadInput, match="decide of OneAtATime must map rows to logits and values"):
+        a3c.start_run(script(), OneAtATime(jnp.float32(0.5)), jax.random.key(0))
+
+
+def test_an_agent_that_is_no_learner_is_refused():
+    agent = Random(ObservationSpec(LIMIT + 1), 2, key=jax.random.key(0))
+    with pytest.raises(BadInput, match="Random cannot be trained: it does not derive from"):
+        a3c.start_run(script(), agent, jax.random.key(0))
 
 
 def test_the_bootstrap_is_a_constant_made_by_the_weights_before_the_update():

@@ -162,6 +162,7 @@ def test_a_diverged_run_is_shown_as_such(tmp_path):
     some = tiny.settings(runs=2, vary=("learning_rate=1e-4,1e30",))
     train.train(some, show=shown.append)
     assert shown[-1].diverged == 1 and len(shown[-1].scores) == 1
+    assert [progress.finished for progress in shown] == [False] * (len(shown) - 1) + [True]
 
 
 def test_training_stops_early_when_all_have_diverged(tmp_path):

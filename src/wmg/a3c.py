@@ -104,12 +104,27 @@ def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
 def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
     """A run that has not taken a step."""
     if not isinstance(agent, Learner):
-        raise BadInput(f"a {type(agent).__name__} agent cannot be trained: it is no Learner")
+        name = type(agent).__name__
+        raise BadInput(f"{name} cannot be trained: it does not derive from wmg.types.Learner")
     skey, key = jax.random.split(key)
     packed, _ = pack(eqx.filter(agent, eqx.is_inexact_array))
     adam = optax.scale_by_adam().init(packed)
     scene = start_scene(env, agent, skey)
+    _check_parts(env, agent, scene)
     return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+
+
+def _check_parts(env: Env, agent: Learner, scene: Scene) -> None:
+    """Refuse an agent that cannot decide for several steps at once: its values would be taken for
+    those of other steps."""
+    summary = jax.eval_shape(lambda: agent.summarise(scene.observation, scene.memory).vector)
+    rows = jax.ShapeDtypeStruct((2, *summary.shape), summary.dtype)
+    shapes = [part.shape for part in jax.eval_shape(agent.decide, rows)]
+    if shapes != [(2, env.spec.actions), (2,)]:
+        raise BadInput(
+            f"decide of {type(agent).__name__} must map rows to logits and values: of 2 rows and "
+            f"{env.spec.actions} actions it makes shapes {shapes[0]} and {shapes[1]}"
+        )
 
 
 def sample(logits: Float[Array, " actions"], noise: Float[Array, " actions"]) -> Int[Array, ""]:

@@ -1,13 +1,13 @@
 """Weight gradients of a whole window at once.
 
-Differentiating a scan over time adds each step's weight gradients to a running sum: many
-small products. Here the backward scan carries activations only. Each layer that a step
-calls once is *tapped*: its inputs and its output cotangents leave the scan, stacked over
-time, and its gradient is one product over all steps and nodes. Layers that are called more
-often or read directly, and all other arrays, are differentiated in the ordinary manner, so an
-agent need not know about this: `value_and_grad` equals `jax.value_and_grad` up to rounding
-(tested). Only a layer called inside a `vmap` or `scan` of the agent's own is refused (by JAX,
-as a leaked tracer): call it on all rows at once instead.
+Differentiating a scan over time adds each step's weight gradients to a running sum: many small
+products. Here the backward scan carries activations only. Each layer that a step calls once is
+*tapped*: its inputs and its output cotangents leave the scan, stacked over time, and its
+gradient is one product over all steps and nodes. Layers that are called more often or read
+directly, and all other arrays, are differentiated in the ordinary manner, so an agent need know
+only that the layers of its two parts are not shared: `value_and_grad` equals
+`jax.value_and_grad` up to rounding (tested). Only a layer called inside a `vmap` or `scan` of
+the agent's own is refused (by JAX, as a leaked tracer): call it on all rows at once instead.
 
 See docs/design/0002-deferred-weight-gradients.md for the measurements behind it.
 """
@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from wmg.agents.layers import Linear
+from wmg.config import BadInput
 
 Model = TypeVar("Model")
 Aux = TypeVar("Aux")
@@ -63,6 +64,16 @@ def _tapped_backward(layer: Linear, dy: Array) -> tuple[None, Array, Array]:
 
 
 _tapped.defvjp(_tapped_forward, _tapped_backward)
+
+
+class _Absent:
+    """Stands, outside of the scan, where a layer is that steps call."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise BadInput("a layer that an agent calls to summarise cannot serve to decide as well")
+
+    def __call__(self, x: Array) -> Array:
+        return self.weight
 
 
 class _Witness:
@@ -146,7 +157,8 @@ def value_and_grad(
                 now[place] = now[place] if layer is None else layer
             return jax.tree.unflatten(tree, now), functools.partial(_inputs, layers)
 
-        return loss(jax.tree.unflatten(tree, plain), model_at, taps)
+        rest = [_Absent() if i in tapped else node for i, node in enumerate(plain)]
+        return loss(jax.tree.unflatten(tree, rest), model_at, taps)
 
     (value, (aux, inputs)), (gradient, cotangents) = jax.value_and_grad(outer, has_aux=True)(
         (moving, taps)

@@ -56,7 +56,8 @@ def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
         raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
-    return parallel.take(load_agents(path, settings), run), settings
+    mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())
+    return parallel.take(load_agents(path, settings), run), mine
 
 
 def load_agents(path: pathlib.Path, settings: Config) -> Agent:

@@ -36,8 +36,10 @@ def remaining(progress: "Progress", first: "Progress") -> str:
         return f"{clock(0.0)} left"
     done = progress.steps - first.steps
     took = progress.seconds - first.seconds
-    seconds = took / done * (progress.total - progress.steps) if done else float("nan")
-    return f"{'at most ' if progress.solved is not None else ''}{clock(seconds)} left"
+    if not done:
+        return f"{clock(float('nan'))} left"
+    at_most = "at most " if progress.solved is not None else ""
+    return f"{at_most}{clock(took / done * (progress.total - progress.steps))} left"
 
 
 def clock(seconds: float) -> str:

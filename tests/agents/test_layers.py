@@ -93,6 +93,11 @@ def test_layer_norm_hides_no_gradient_that_is_not_a_number():
     assert np.isnan(dx[0]).all() and np.isfinite(dx[1]).all()
 
 
+def test_layer_norm_takes_no_rows_at_all():
+    x = jnp.zeros((0, 3))
+    assert jax.vjp(LayerNorm.create(3), x)[1](x)[0].shape == (0, 3)
+
+
 def test_relu_and_its_gradient_are_those_of_jax():
     x = jnp.array([-2.0, -0.0, 0.0, 1e-30, 3.0])
     (got, pull_back), (want, want_back) = (jax.vjp(f, x) for f in (relu, jax.nn.relu))

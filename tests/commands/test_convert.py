@@ -83,6 +83,47 @@ def test_settings_that_the_authors_do_not_have_are_refused_before_anything_is_wr
     assert text.read_text() == "precious" and not theirs.exists()
 
 
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize("settings", ["m.pth", "nowhere/settings.txt"])
+def test_settings_need_a_file_of_their_own(capsys, tmp_path, settings):
+    ours, theirs = tmp_path / "m.safetensors", tmp_path / "m.pth"
+    save(ours, BABYAI)
+    code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", tmp_path / settings)
+    assert code == 2 and "--settings must name a file of its own in a folder that exists" in err
+    assert not theirs.exists()
+
+
+@pytest.mark.usefixtures("writer")
+def test_settings_that_do_not_fit_the_weights_are_refused(capsys, tmp_path):
+    ours, theirs, text = (tmp_path / name for name in ("m.safetensors", "m.pth", "settings.txt"))
+    save(ours, BABYAI)
+    assert tiny.command(capsys, "convert", ours, theirs, "--settings", text)[0] == 0
+    lines = text.read_text().splitlines()
+    text.write_text(
+        "\n".join("OBS_ENCODER = CnnFlat" if x.startswith("OBS_ENCODER") else x for x in lines)
+    )
+    code, _, err = tiny.command(
+        capsys, "convert", theirs, tmp_path / "b.safetensors", "--settings", text
+    )
+    assert code == 2 and err.startswith(f"wmg: {theirs}: the WMG agent takes no image")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "option", "says"),
+    [
+        ("m.pth", "m.safetensors", "--run=1", "a .pth file holds one model"),
+        ("m.pth", "m.safetensors", "--heads=2 --settings=s", "comes without settings"),
+        ("pathfinding-wmg", "m.safetensors", "--heads=2", "comes without settings"),
+        ("pathfinding-wmg", "m.safetensors", "--settings=s", "none is read or written here"),
+    ],
+)
+def test_options_that_a_conversion_has_no_use_for_are_refused(
+    capsys, tmp_path, source, target, option, says
+):
+    code, _, err = tiny.command(capsys, "convert", source, tmp_path / target, *option.split())
+    assert code == 2 and says in err and not (tmp_path / target).exists()
+
+
 def test_a_model_is_converted_to_one_of_half_the_size(tmp_path, capsys):
     sizes = []
     for name, flags in (("whole", []), ("half", ["--half"])):

@@ -1,6 +1,7 @@
 """Videos show the squares the numbers say, and are what their name says."""
 
 import dataclasses
+import pathlib
 import subprocess
 import sys
 
@@ -62,6 +63,7 @@ def test_factors_have_squares_on_their_cells(room):
         ("depth-1", "depth-1"),
         ("runs/My_best.safetensors", "my_best"),
         ("a" * 40, "a" * 40),
+        (".", pathlib.Path().resolve().name.lower()),
     ],
 )
 def test_every_frame_names_the_agent(graph, name, written):

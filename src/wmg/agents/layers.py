@@ -54,7 +54,8 @@ def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def _relu_forward(x: Array) -> tuple[Array, Array]:
-    return relu(x), relu(x)
+    y = relu(x)
+    return y, y
 
 
 def _relu_backward(y: Array, dy: Array) -> tuple[Array]:
@@ -112,7 +113,8 @@ def _normalise_backward(residuals: tuple, dy: Array) -> tuple[Array, Array, Arra
     dnormal = dy * gain
     along = (dnormal * normal).mean(-1, keepdims=True)
     dx = scale * (dnormal - dnormal.mean(-1, keepdims=True) - normal * along)
-    dx = _once(dx, ~(scale.reshape(-1)[0] < 0))
+    if scale.size:
+        dx = _once(dx, ~(scale.reshape(-1)[0] < 0))
     narrow = residuals[0].dtype
     return (dy * normal).sum(rows).astype(narrow), dy.sum(rows).astype(narrow), dx.astype(dtype)
 

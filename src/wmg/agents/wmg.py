@@ -140,7 +140,7 @@ class WMG(ActorCriticAgent[Memory]):
     def attend(
         self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
     ) -> Summary[Memory]:
-        """The same, with attention to the `recalled` slots of memory alone."""
+        """`summarise`, with attention to the `recalled` slots of memory alone."""
         nodes = [self.core_embedding(observation.core)[None]]
         present = [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():

@@ -41,21 +41,43 @@ def run(args: list[str]) -> int:
         raise BadInput(f"{path} already exists")
     if path.suffix not in (".pth", ".safetensors"):
         raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
-    if options.half and path.suffix == ".pth":
-        raise BadInput("--half writes .safetensors files only")
-    if source.endswith(".pth"):
+    check(options, source, path)
+    if theirs(source):
         agent, settings = read_theirs(pathlib.Path(source), options)
     else:
         agent, settings = models.find(source, options.run)
     if options.half:
         agent = checkpoint.to_half(agent)
     if path.suffix == ".pth":
-        beside = None if source.endswith(".pth") else options.settings
-        write_theirs(path, agent, settings, beside)
+        write_theirs(path, agent, settings, None if theirs(source) else options.settings)
     else:
         checkpoint.save_model(path, agent, settings, converted_from=pathlib.Path(source).name)
     print(f"wrote {path}")
     return 0
+
+
+def theirs(source: str) -> bool:
+    """Whether this is a model in the authors' form."""
+    return source.endswith(".pth")
+
+
+def check(options: Convert, source: str, path: pathlib.Path) -> None:
+    """Refuse options that this conversion has no use for, and a file it could not write."""
+    beside, writes = options.settings, path.suffix == ".pth"
+    if options.half and writes:
+        raise BadInput("--half writes .safetensors files only")
+    if options.run is not None and theirs(source):
+        raise BadInput("--run is for run folders: a .pth file holds one model")
+    if options.heads is not None and (beside is not None or not theirs(source)):
+        raise BadInput("--heads is for a .pth file that comes without settings")
+    if beside is None or theirs(source):
+        return
+    if not writes:
+        raise BadInput("--settings belongs to a .pth file, and none is read or written here")
+    if beside.exists():
+        raise BadInput(f"{beside} already exists")
+    if beside.resolve() == path.resolve() or not beside.parent.is_dir():
+        raise BadInput(f"--settings must name a file of its own in a folder that exists: {beside}")
 
 
 def read_theirs(source: pathlib.Path, options: Convert) -> tuple[Any, Config]:
@@ -89,8 +111,6 @@ def write_theirs(
     if beside is None:
         torch_file.write_pth(path, official.export_weights(agent))
         return
-    if beside.exists():
-        raise BadInput(f"{beside} already exists")
     text = official_settings.format_settings(official_settings.settings_from_config(settings))
     torch_file.write_pth(path, official.export_weights(agent))
     checkpoint.write_atomically(beside, text.encode())

@@ -60,7 +60,7 @@ def load(
             return config.Config(agent=agent), build_agent(agent, weights)
         env = checkpoint.make_env(given.env, shapes_only=True)
         return given, build_agent(given.agent, weights, env.spec)
-    except BadInput as error:
+    except (BadInput, ValueError) as error:  # an agent refuses observations by a ValueError
         raise BadInput(f"{path}: {error}") from None
 
 

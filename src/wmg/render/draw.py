@@ -97,7 +97,7 @@ PITCH = 6
 
 def write(picture: Frame, text: str, left: int, top: int, colour: Colour, scale: int = 2) -> None:
     """One line of text, cut off at the edge. What the font lacks becomes a question mark."""
-    rows = np.array([FONT.get(character, FONT["?"]) for character in text])
+    rows = np.array([FONT.get(character, FONT["?"]) for character in text or " "])
     dots = (rows.T[..., None] << 1) >> np.arange(PITCH)[::-1] & 1
     ink = dots.reshape(rows.shape[1], -1).repeat(scale, 0).repeat(scale, 1).astype(bool)
     area = picture[top : top + ink.shape[0], left : left + ink.shape[1]]

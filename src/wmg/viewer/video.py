@@ -82,7 +82,7 @@ def panel_height(player: Player) -> int:
 
 def draw_name(panel: Frame, player: Player) -> int:
     """What the agent is called, a file without its folder; returns where there is room below."""
-    name = pathlib.Path(player.name).name.removesuffix(".safetensors")
+    name = pathlib.Path(player.name).resolve().name.removesuffix(".safetensors")
     write(panel, name.lower(), MARGIN, MARGIN, INK)
     return MARGIN + LINE
 
