@@ -118,10 +118,10 @@ def make_env(
 
     For shapes only, say to build an agent, its data need not be there.
     """
-    if (settings is None) != (own is not None):
-        raise BadInput(
-            "an environment of your own is given in Python, with settings whose env is None"
-        )
+    if settings is None and own is None:
+        raise BadInput("this is of an environment that only Python code can give, as env=...")
+    if settings is not None and own is not None:
+        raise BadInput("an environment of your own goes with settings whose env is None")
     if settings is None:
         assert own is not None
         return own

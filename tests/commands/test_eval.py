@@ -1,10 +1,13 @@
 """`wmg eval`: scores of episodes, and solved levels of Sokoban."""
 
+import dataclasses
 import json
 
 import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import checkpoint, models
 
 RANDOM_SCORE = 50.0
 
@@ -13,6 +16,16 @@ def test_evaluation_prints_a_score_with_its_error(capsys):
     code, out, err = tiny.command(capsys, "eval", tiny.trained(), "--episodes=50")
     assert code == 0 and err == ""
     assert out.startswith(f"{tiny.trained()}: ") and "over 50 episodes of 12 steps" in out
+
+
+@pytest.mark.parametrize("command", ["eval", "view", "convert"])
+def test_a_model_of_an_environment_of_ones_own_is_for_python_alone(capsys, tmp_path, command):
+    agent, settings = models.find(str(tiny.trained()))
+    file, target = tmp_path / "m.safetensors", tmp_path / "new.safetensors"
+    checkpoint.save_model(file, agent, dataclasses.replace(settings, env=None))
+    code, _, err = tiny.command(capsys, command, file, *([target] if command == "convert" else []))
+    assert code == 2 and not target.exists()
+    assert err == "wmg: this is of an environment that only Python code can give, as env=...\n"
 
 
 def evaluate(capsys, *args):

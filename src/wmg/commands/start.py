@@ -25,8 +25,7 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
 
     prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
-    if settings.env is None:
-        raise BadInput(f"{name} was trained on an environment that only Python code can give")
+    assert settings.env is not None  # or there would be no agent
     baseline = isinstance(settings.agent, Depth | Random)
     return agent, settings, held_out(named_env(args) if baseline else settings.env)
 
