@@ -292,10 +292,9 @@ def test_an_agent_whose_parts_share_a_layer_is_refused():
         one_window(script(), Shared(jnp.float32(0.5), layer), t_max=2)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_an_agent_that_cannot_decide_for_several_steps_at_once_is_refused():
     with pytest.raises(BadInput, match="decide of OneAtATime must map rows to logits and values"):
-        a3c.start_run(script(), OneAtATime(jnp.float32(0.5)), jax.random.key(0))
+        one_window(script(), OneAtATime(jnp.float32(0.5)), t_max=2)
 
 
 def test_an_agent_that_is_no_learner_is_refused():

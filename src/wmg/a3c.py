@@ -110,21 +110,21 @@ def start_run(env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
     packed, _ = pack(eqx.filter(agent, eqx.is_inexact_array))
     adam = optax.scale_by_adam().init(packed)
     scene = start_scene(env, agent, skey)
-    _check_parts(env, agent, scene)
     return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
 
-def _check_parts(env: Env, agent: Learner, scene: Scene) -> None:
-    """Refuse an agent that cannot decide for several steps at once: its values would be taken for
-    those of other steps."""
-    summary = jax.eval_shape(lambda: agent.summarise(scene.observation, scene.memory).vector)
-    rows = jax.ShapeDtypeStruct((2, *summary.shape), summary.dtype)
-    shapes = [part.shape for part in jax.eval_shape(agent.decide, rows)]
-    if shapes != [(2, env.spec.actions), (2,)]:
+def decide_all(
+    agent: Learner, summaries: Float[Array, "*steps size"]
+) -> tuple[Float[Array, "*steps actions"], Float[Array, "*steps"]]:
+    """Logits and values of many steps. An agent that decides for one step alone is refused: its
+    values would be taken for those of other steps."""
+    logits, value = agent.decide(summaries)
+    if not logits.shape[:-1] == value.shape == summaries.shape[:-1]:
         raise BadInput(
-            f"decide of {type(agent).__name__} must map rows to logits and values: of 2 rows and "
-            f"{env.spec.actions} actions it makes shapes {shapes[0]} and {shapes[1]}"
+            f"decide of {type(agent).__name__} must map rows to logits and values: of rows "
+            f"{summaries.shape} it makes {logits.shape} and {value.shape}"
         )
+    return logits, value
 
 
 def sample(logits: Float[Array, " actions"], noise: Float[Array, " actions"]) -> Int[Array, ""]:
@@ -226,7 +226,7 @@ def window(
             step, start, (taps, noise, keys), unroll=unroll
         )
         ahead = jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
-        logits, value = rest.decide(moments.summary)
+        logits, value = decide_all(rest, moments.summary)
         terms = loss_terms(logits, value, moments, jnp.where(over, 0.0, ahead), hyper)
         policy_loss, value_loss, entropy = terms
         total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy

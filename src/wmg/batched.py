@@ -130,7 +130,7 @@ def replay(
         return renew(agent, done, summary.memory), summary.vector
 
     steps = (lesson.rollout.observation, lesson.rollout.done)
-    return agent.decide(jax.lax.scan(step, lesson.memory, steps)[1])
+    return a3c.decide_all(agent, jax.lax.scan(step, lesson.memory, steps)[1])
 
 
 def loss(
