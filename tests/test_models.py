@@ -289,3 +289,12 @@ def test_a_model_that_was_saved_comes_back_the_same(tmp_path):
     )
     checkpoint.save_model(tmp_path / "m.safetensors", made, settings)
     assert eqx.tree_equal(models.find(str(tmp_path / "m.safetensors"))[0], made)
+
+
+def test_a_run_of_a_sweep_comes_with_its_own_numbers(tmp_path):
+    rates = [1e-4, 5e-3]
+    sweep = tiny.settings(runs=2, vary=(f"learning_rate={rates[0]},{rates[1]}",), steps=48)
+    train.train(sweep, tmp_path / "run")
+    found = [models.find(str(tmp_path / "run"), run)[1] for run in (0, 1)]
+    assert [settings.hyper.learning_rate for settings in found] == rates
+    assert all(settings.vary == () for settings in found)
