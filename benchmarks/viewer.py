@@ -20,6 +20,7 @@ from typing import Any
 import jax
 
 from wmg import checkpoint, experiments, models, runfolder
+from wmg.commands.view import make_player
 from wmg.viewer import export, recording, server, session
 from wmg.viewer.page_files import page_files
 from wmg.viewer.play import Player
@@ -32,8 +33,7 @@ def shipped(name: str) -> Player:
     """A model of the package."""
     agent, settings = models.find(name)
     assert settings.env is not None
-    env, agent = models.fit(agent, settings, settings.env)
-    return Player(name, agent, env, settings)
+    return make_player(name, agent, settings, settings.env, greedy=False)
 
 
 def untrained(preset: str) -> Player:

@@ -14,6 +14,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from wmg import checkpoint, experiments, models
+from wmg.commands.view import make_player
 from wmg.config import Sokoban
 from wmg.viewer import server
 from wmg.viewer.play import Player
@@ -27,8 +28,7 @@ def shipped(name: str) -> Player:
     """A model of the package."""
     agent, settings = models.find(name)
     assert settings.env is not None
-    env, agent = models.fit(agent, settings, settings.env)
-    return Player(name, agent, env, settings)
+    return make_player(name, agent, settings, settings.env, greedy=False)
 
 
 def untrained(preset: str) -> Player:
