@@ -331,6 +331,8 @@ def test_workers_of_another_study_are_told_so(storage):
         worker.work(storage, "q", quadratic)
 
 
+BEAT = 2
+"""Seconds between the signs of life of the workers that are killed below."""
 SCRIPT = """
 import os, pathlib, sys, time
 from wmg.tuner import worker
@@ -380,6 +382,9 @@ def check_killed(storage, folder, processes, killed):
     wait_for(lambda: len(list(folder.glob("*.blocked"))) == killed)
     for path in folder.glob("*.blocked"):
         os.kill(int(path.stem), signal.SIGKILL)
+    # The others hold a run each until the killed ones count as lost. Let go before, two of them
+    # that begin a run too many could finish the search without anyone having looked for losses.
+    time.sleep((study.MISSED_BEATS + 1) * BEAT)
     (folder / "go").touch()
     for process in processes:
         process.wait(timeout=120)
@@ -406,7 +411,7 @@ def check_killed(storage, folder, processes, killed):
 
 
 def test_of_four_workers_two_are_killed_and_nothing_is_lost(storage, tmp_path):
-    make(storage, runs=12, beat=2)
+    make(storage, runs=12, beat=BEAT)
     processes = start_workers(storage, tmp_path, [1, 0, None, None])
     check_killed(storage, tmp_path, processes, killed=2)
 
@@ -418,7 +423,7 @@ def server():
 
 
 def test_on_postgresql_three_workers_finish_though_one_is_killed(server, tmp_path):
-    make(server.url(), runs=8, beat=2)
+    make(server.url(), runs=8, beat=BEAT)
     processes = start_workers(server.url(), tmp_path, [1, None, None])
     check_killed(server.url(), tmp_path, processes, killed=1)
 
