@@ -210,7 +210,9 @@ class Random:
 
 
 Env = Pathfinding | BabyAI | Sokoban
-Agent = WMG | GRU | CNNGRU | Depth | Random
+Baseline = Depth | Random
+"""Agents that do not learn; they play any environment they can."""
+Agent = WMG | GRU | CNNGRU | Baseline
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,7 +74,7 @@ def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:
     """An environment, and the agent for it: one that does not learn is made anew, a trained
     one must have been trained on observations of the same shape."""
     made = checkpoint.make_env(env)
-    if isinstance(settings.agent, config.Depth | config.Random):
+    if isinstance(settings.agent, config.Baseline):
         baseline = settings.agent
         if isinstance(baseline, config.Depth) and isinstance(env, config.Pathfinding):
             baseline = dataclasses.replace(baseline, nodes=env.nodes)

@@ -7,7 +7,7 @@ import sys
 import typing
 from typing import Any
 
-from wmg.config import BadInput, Config, Depth, Env, Pathfinding, Random, Sokoban
+from wmg.config import BadInput, Baseline, Config, Env, Pathfinding, Sokoban
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -26,7 +26,7 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
     prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
     assert settings.env is not None  # or there would be no agent
-    baseline = isinstance(settings.agent, Depth | Random)
+    baseline = isinstance(settings.agent, Baseline)
     return agent, settings, held_out(named_env(args) if baseline else settings.env)
 
 

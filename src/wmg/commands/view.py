@@ -7,7 +7,7 @@ from typing import Any
 import tyro
 
 from wmg.commands.start import find_model, split_name
-from wmg.config import BadInput, Depth, Env, Random
+from wmg.config import BadInput, Baseline, Env
 from wmg.options import parse
 
 
@@ -100,7 +100,7 @@ def find_rival(options: View) -> Any:
 
     assert options.versus is not None
     agent, settings = models.find(options.versus)
-    baseline = isinstance(settings.agent, Depth | Random)
+    baseline = isinstance(settings.agent, Baseline)
     same = settings.env is not None and settings.env.name == options.env.name
     if not baseline and not same:
         raise BadInput(f"{options.versus} plays another environment than {options.env.name}")

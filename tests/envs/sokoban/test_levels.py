@@ -152,7 +152,7 @@ def test_a_bank_that_is_not_there_says_how_to_get_it(no_cache):
 
 
 def test_a_bound_below_the_boards_is_refused(no_cache):
-    with pytest.raises(ValueError, match=r"bound must be at least 10 .* got 9"):
+    with pytest.raises(ValueError, match=r"bound must be at least 10 .* got 9: name a text file"):
         levels.find("train", 9)
     with pytest.raises(ValueError, match="bound must be from 3 to 64, got 65"):
         levels.find("train", 65)

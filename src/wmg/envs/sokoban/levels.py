@@ -289,7 +289,10 @@ def find(name: str, bound: int = SIZE) -> Levels:
             wrong = "it is not text" if isinstance(error, UnicodeError) else str(error)
             raise ValueError(f"{pinned[1]} cannot be used as levels: {wrong}") from None
     elif bound < SIZE:
-        raise ValueError(f"bound must be at least {SIZE} for the levels {name}, got {bound}")
+        raise ValueError(
+            f"bound must be at least {SIZE} for the levels {name}, got {bound}: name a text file "
+            "of smaller levels, or raise it"
+        )
     else:
         packed = read_bank(name)
     return _bank(packed, bound)
