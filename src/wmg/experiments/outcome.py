@@ -8,7 +8,7 @@ import numpy as np
 
 from wmg import plots, stats
 from wmg.config import BadInput
-from wmg.experiments.reproduce import read_result
+from wmg.experiments.reproduce import SCORES_LONGER, read_result
 from wmg.experiments.target import Claim, Target
 
 FINAL_POINTS = {"curve": 10}
@@ -37,6 +37,8 @@ class Outcome:
     """Seconds spent on tests of goals."""
     test_every: int | None = None
     """Steps between two of them."""
+    longer: plots.Curve | None = None
+    """The curve if levels may be played for longer, where there are levels."""
 
     @property
     def runs(self) -> int:
@@ -96,17 +98,26 @@ def _pool_cell(
     _require_disjoint_seeds(files, results)
     if "crossings" in results[0]:
         return _pool_crossings(results, seconds, hardware, commands)
-    rows = [row for result in results for row in result["scores"]]
-    scores = np.full((len(rows), max(len(row) for row in rows)), np.nan)
-    for line, row in zip(scores, rows, strict=True):
-        line[: len(row)] = np.array(row, float)  # shorter where a whole group diverged
+    scores = _stack([row for result in results for row in result["scores"]])
     finished = np.isfinite(scores[:, -1])
-    finals = np.nanmean(scores[finished, -final_points:], axis=1)
     steps = max((result.get("steps", []) for result in results), key=len)
     curve = plots.Curve(np.array(steps, float), scores) if steps else None
+    longer = None
+    if curve and SCORES_LONGER in results[0]:
+        rows = [row for result in results for row in result[SCORES_LONGER]]
+        longer = plots.Curve(curve.steps, _stack(rows))
     return Outcome(
-        finals, curve, seconds, hardware, commands, kinds[0]["steps"], None, int((~finished).sum())
-    )
+        np.nanmean(scores[finished, -final_points:], axis=1), curve, seconds, hardware, commands,
+        kinds[0]["steps"], diverged=int((~finished).sum()), longer=longer,
+    )  # fmt: skip
+
+
+def _stack(rows: list[list[float | None]]) -> np.ndarray:
+    """A row for each run; the end is missing where a whole group diverged."""
+    scores = np.full((len(rows), max(len(row) for row in rows)), np.nan)
+    for line, row in zip(scores, rows, strict=True):
+        line[: len(row)] = np.array(row, float)
+    return scores
 
 
 def _pool_crossings(results: list[dict], seconds: float, hardware: list, commands: list) -> Outcome:

@@ -9,7 +9,7 @@ import numpy as np
 from wmg import plots, stats
 from wmg.checkpoint import write_atomically
 from wmg.experiments.outcome import Outcome, judge, number, pool
-from wmg.experiments.reproduce import GROUPED
+from wmg.experiments.reproduce import GROUPED, LONGER
 from wmg.experiments.target import Target
 
 
@@ -28,7 +28,7 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
         "commands": _distinct([c for o in outcomes.values() for c in o.commands]),
         "scale": _scale(target, outcomes),
         "cells": {cell: _row(target, cell, outcome) for cell, outcome in outcomes.items()},
-        "published": target.published,
+        "over_time": _over_time(target, outcomes) | target.published,
         "claims": [
             dict(zip(("claim", "verdict", "numbers"), (claim.text, *judge(claim, outcomes, full)),
                      strict=True))
@@ -61,6 +61,21 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
             lines=lines,
         )
     return data
+
+
+def _over_time(target: Target, outcomes: dict[str, Outcome]) -> dict[str, dict[int, float]]:
+    """Where others are known at some steps: our means there, by what they are of."""
+    rows: dict[str, dict[int, float]] = {}
+    for cell, outcome in outcomes.items() if target.published else ():
+        label = target.cells[cell].label
+        for name, curve in ((label, outcome.curve), (f"{label}, {LONGER} steps", outcome.longer)):
+            if curve is None:
+                continue
+            whole = curve.scores[np.isfinite(curve.scores).all(axis=1)]
+            if len(whole):
+                means = whole.mean(axis=0).round(1).tolist()
+                rows[name] = dict(zip(curve.steps.astype(int).tolist(), means, strict=True))
+    return rows
 
 
 def _published_curves(target: Target, ours: dict[str, plots.Curve]) -> dict[str, plots.Curve]:
@@ -144,8 +159,8 @@ def markdown(data: dict[str, Any]) -> str:
     ]
     efficiency = any("solved" in row for row in data["cells"].values())
     lines += _efficiency_table(data) if efficiency else _table(data)
-    if data["published"]:
-        lines += ["", *_published_table(data)]
+    if data["over_time"]:
+        lines += ["", *_table_over_time(data)]
     if data["not_run"]:
         lines += ["", "Not run:", "", "```", *data["not_run"].values(), "```"]
     lines += ["", "| claim | verdict | numbers |", "|---|---|---|"]
@@ -167,15 +182,15 @@ def _table(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _published_table(data: dict[str, Any]) -> list[str]:
-    """A row for each of the others, a column for each number of steps."""
-    published = data["published"]
-    columns = sorted({steps for numbers in published.values() for steps in numbers})
+def _table_over_time(data: dict[str, Any]) -> list[str]:
+    """A row for each agent, ours and others, a column for each number of steps."""
+    agents = data["over_time"]
+    columns = sorted({steps for numbers in agents.values() for steps in numbers})
     lines = [
-        f"| published ({data['unit']}) | " + " | ".join(f"{c / 1e6:,g}M" for c in columns) + " |",
+        f"| {data['unit']} | " + " | ".join(f"{c / 1e6:,g}M" for c in columns) + " |",
         "|---" * (1 + len(columns)) + "|",
     ]
-    for label, numbers in published.items():
+    for label, numbers in agents.items():
         cells = [str(numbers.get(steps, "-")) for steps in columns]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return lines

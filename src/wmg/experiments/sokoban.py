@@ -107,8 +107,8 @@ TARGETS = {
         lines={"WMG, paper": 84.0},
         published=PUBLISHED,
         note="Models are tested after every 5 million interactions on the 1,000 unfiltered test "
-        "levels, once each, with sampled actions and 120 steps; DRC and ResNet had 240 steps. The "
-        "paper shows a figure and no numbers: 84 is about what the model that its authors "
-        "released, one of 20, solves.",
+        "levels, once each, with sampled actions and 120 steps, and once more with 240, which is "
+        "what DRC and ResNet had. The paper shows a figure and no numbers: 84 is about what the "
+        "model that its authors released, one of 20, solves.",
     ),
 }
