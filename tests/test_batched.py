@@ -1,9 +1,6 @@
 """Many environments at once, against one at a time and against plain restatements."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import equinox as eqx
 import jax
@@ -193,8 +190,7 @@ def test_a_run_goes_on_exactly_where_it_was_interrupted_and_leaves_a_model(tmp_p
 
 
 SPLIT = """
-import jax, numpy as np, sys
-sys.path.insert(0, {tests!r})
+import jax, numpy as np
 import test_batched, tiny
 from wmg import checkpoint, parallel, train
 settings = tiny.settings(**test_batched.SOME)
@@ -212,13 +208,7 @@ print("agrees")
 
 
 def test_environments_split_over_two_devices_agree_with_those_on_one():
-    done = subprocess.run(
-        [sys.executable, "-c", SPLIT.format(tests=os.path.dirname(__file__))],
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "agrees\n", done.stderr
+    assert tiny.output_on_two_devices(SPLIT) == "agrees\n"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Batched programs against mapped ones, of training and of playing."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -60,8 +57,7 @@ def test_the_batched_program_agrees_with_the_mapped_one():
 
 
 SHARDED = """
-import sys, jax, numpy as np
-sys.path.insert(0, {tests!r})
+import jax, numpy as np
 import tiny, test_parallel
 from wmg import efficiency, parallel
 from wmg.config import Goal
@@ -89,12 +85,4 @@ print("agrees")
 
 
 def test_runs_split_over_two_devices_agree_with_those_on_one():
-    flags = "--xla_force_host_platform_device_count=2"
-    script = SHARDED.format(tests=os.path.dirname(__file__))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "XLA_FLAGS": flags},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "agrees\n", done.stderr
+    assert tiny.output_on_two_devices(SHARDED) == "agrees\n"

@@ -90,6 +90,19 @@ def start(*args, **options) -> subprocess.Popen:
     )
 
 
+def output_on_two_devices(script: str) -> str:
+    """What a script prints where the CPU is two devices. It may import what tests do."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
     """Every file of a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
