@@ -11,6 +11,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     jax.config.update("jax_disable_most_optimizations", True)
     if jax.__version_info__ < (0, 11):  # later ones end the process: they do not know the option
-        os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"
+        given = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
     config.addinivalue_line("filterwarnings", "error")
     jax.config.update("jax_debug_key_reuse", True)
