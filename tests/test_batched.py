@@ -160,8 +160,8 @@ def test_a_run_that_explodes_keeps_the_weights_it_had_before_the_round():
 @pytest.mark.parametrize("kind", [tiny_wmg, tiny_gru])
 def test_in_bfloat16_an_agent_says_nearly_the_same_and_keeps_what_it_is_given_in_float32(kind):
     agent = kind(LATER.spec, 0)
-    memory = agent.initial_memory()
-    low, high = (in_precision(agent, p)(core(1, 0), memory) for p in ("bfloat16", "float32"))
+    one_of_each = jax.tree.map(lambda x: x[None], (core(1, 0), agent.initial_memory()))
+    low, high = (in_precision(agent, p)(*one_of_each) for p in ("bfloat16", "float32"))
     for one, other in zip(*map(jax.tree.leaves, (low, high)), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, atol=0.03)

@@ -75,11 +75,12 @@ def act(
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
     batch = Batch(env, settings.envs)
-    summarise = in_precision(agent, settings.precision)
+    ready = agent.for_many(scene.observation, settings.precision)
+    summarise_all = in_precision(ready, settings.precision)
 
     def step(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, Rollout]:
         nkey, skey = jax.random.split(key)
-        summary = jax.vmap(summarise)(scene.observation, scene.memory)
+        summary = summarise_all(scene.observation, scene.memory)
         logits, value = agent.decide(summary.vector)
         action = jax.vmap(a3c.sample)(logits, jax.random.gumbel(nkey, logits.shape))
         log_probability = jax.vmap(_log_probability)(logits, action)
@@ -122,11 +123,12 @@ def replay(
     agent: Learner, lesson: Lesson, precision: str
 ) -> tuple[Float[Array, "time envs actions"], Float[Array, "time envs"]]:
     """Logits and values of all steps of a round, by the agent as it is now."""
+    ready = agent.for_many(lesson.rollout.observation, precision)
 
     def step(memory: PyTree, now: tuple[Observation, Array]) -> tuple[PyTree, Array]:
         observation, done = now
         # Lowered in every step: so gradients are added up over time in full precision.
-        summary = jax.vmap(in_precision(agent, precision))(observation, memory)
+        summary = in_precision(ready, precision)(observation, memory)
         return renew(agent, done, summary.memory), summary.vector
 
     steps = (lesson.rollout.observation, lesson.rollout.done)
@@ -176,8 +178,8 @@ def one_round(
     not finite stays as it was before the round, and is marked as diverged."""
     akey, lkey, key = jax.random.split(run.key, 3)
     scene, rollout = act(env, run.agent, run.scene, akey, t_max, settings)
-    summarise = in_precision(run.agent, settings.precision)
-    ahead = jax.vmap(summarise)(scene.observation, scene.memory).vector
+    ready = run.agent.for_many(scene.observation, settings.precision)
+    ahead = in_precision(ready, settings.precision)(scene.observation, scene.memory).vector
     advantage = advantages(rollout, run.agent.decide(ahead)[1], hyper, settings.trace)
     target = advantage + rollout.value
     if settings.normalise:

@@ -114,11 +114,11 @@ class Agent(eqx.Module, Generic[Memory]):
 
 
 class Summary(eqx.Module, Generic[Memory]):
-    """What an agent makes of one observation before it decides."""
+    """What an agent makes of one observation before it decides, or of each of many."""
 
-    vector: Float[Array, " size"]
+    vector: Float[Array, "*many size"]
     memory: Memory
-    attention: Float[Array, "layers heads nodes"] | None = None
+    attention: Float[Array, "*many layers heads nodes"] | None = None
 
 
 class Learner(Agent[Memory]):
@@ -127,6 +127,15 @@ class Learner(Agent[Memory]):
 
     @abc.abstractmethod
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]: ...
+
+    def summarise_all(self, observation: Observation, memory: Memory) -> Summary[Memory]:
+        """`summarise` of many at once, along a first axis of everything."""
+        return jax.vmap(self.summarise)(observation, memory)
+
+    def for_many(self, observation: Observation, precision: str) -> "Learner[Memory]":
+        """The agent in the form in which `summarise_all` of such observations, with weights of
+        that precision, is fastest."""
+        return self
 
     @abc.abstractmethod
     def decide(

@@ -10,20 +10,20 @@ from wmg.types import Learner, Observation, Summary
 
 
 def in_precision(agent: Learner, precision: str) -> Callable[[Observation, Any], Summary]:
-    """The agent's `summarise` with weights of that precision; what goes in and comes out is
+    """The agent's `summarise_all` with weights of that precision; what goes in and comes out is
     float32.
 
     Layers compute in the precision of their weights, and normalise in float32. To `decide` is not
     for short numbers: a value needs more than the three digits of bfloat16.
     """
     if precision == "float32":
-        return agent.summarise
+        return agent.summarise_all
     low = jax.tree.map(lambda x: _cast(x, precision), agent)
 
-    def summarise(observation: Observation, memory: Any) -> Summary:
-        return jax.tree.map(lambda x: _cast(x, "float32"), low.summarise(observation, memory))
+    def summarise_all(observation: Observation, memory: Any) -> Summary:
+        return jax.tree.map(lambda x: _cast(x, "float32"), low.summarise_all(observation, memory))
 
-    return summarise
+    return summarise_all
 
 
 def _cast(leaf: Any, dtype: str) -> Any:

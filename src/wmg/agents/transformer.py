@@ -123,3 +123,9 @@ class Transformer(eqx.Module):
             attention.append(weights[:, 0])
         x, weights = self.layers[-1](x, present, queries=1)
         return x[0], jnp.stack([*attention, weights[:, 0]])
+
+    def of_all(
+        self, x: Float[Array, "envs nodes size"], present: Bool[Array, "envs nodes"]
+    ) -> tuple[Float[Array, "envs size"], Float[Array, "envs layers heads nodes"] | None]:
+        """`__call__` for many at once."""
+        return jax.vmap(self)(x, present)

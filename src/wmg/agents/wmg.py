@@ -141,6 +141,32 @@ class WMG(ActorCriticAgent[Memory]):
         self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
     ) -> Summary[Memory]:
         """`summarise`, with attention to the `recalled` slots of memory alone."""
+        core, attention = self.transformer(*self._embed(observation, memory, recalled))
+        return Summary(core, self._remember(core, observation, memory), attention)
+
+    def summarise_all(self, observation: Observation, memory: Memory) -> Summary[Memory]:
+        embed = lambda observation, memory: self._embed(observation, memory, memory.present)  # noqa: E731
+        core, attention = self.transformer.of_all(*jax.vmap(embed)(observation, memory))
+        return Summary(core, jax.vmap(self._remember)(core, observation, memory), attention)
+
+    def for_many(self, observation: Observation, precision: str) -> "WMG":
+        """With kernels in place of the Transformer, where there are some for it: they compute in
+        bfloat16, on one GPU."""
+        if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
+            return self
+        from wmg.agents import fused
+
+        slots = 0 if self.memory_embedding is None else len(self.memory_embedding.shown_ages)
+        factors = sum(factor.present.shape[-1] for factor in observation.factors.values())
+        if not fused.fits(self.transformer, 1 + factors + slots):
+            return self
+        kernels = fused.FusedTransformer.of(self.transformer)
+        return eqx.tree_at(lambda agent: agent.transformer, self, kernels)
+
+    def _embed(
+        self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
+    ) -> tuple[Float[Array, "nodes size"], Bool[Array, " nodes"]]:
+        """The Transformer's nodes, and which of them are there to be attended to."""
         nodes = [self.core_embedding(observation.core)[None]]
         present = [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():
@@ -149,10 +175,14 @@ class WMG(ActorCriticAgent[Memory]):
         if self.memory_embedding is not None:
             nodes.append(self.memory_embedding(memory.vectors))
             present.append(recalled)
-        core, attention = self.transformer(jnp.concatenate(nodes), jnp.concatenate(present))
+        return jnp.concatenate(nodes), jnp.concatenate(present)
+
+    def _remember(
+        self, core: Float[Array, " size"], observation: Observation, memory: Memory
+    ) -> Memory:
         memo = observation.core if self.new_memo is None else self.new_memo(core)
         # Past observations, too, are kept through a tanh, as in the authors' code.
-        return Summary(core, memory.push(jnp.tanh(memo)), attention)
+        return memory.push(jnp.tanh(memo))
 
 
 def with_slots(
