@@ -250,6 +250,21 @@ def test_nothing_can_branch_from_a_folder_without_a_state(tmp_path):
         train.train(tiny.settings(), tmp_path / "b", branch_from=tmp_path / "new")
 
 
+def test_an_end_between_two_reports_is_no_end_once_more_steps_are_asked_for(tmp_path):
+    straight = train.train(tiny.settings(steps=110), tmp_path / "straight")
+    train.train(tiny.settings(steps=60), tmp_path / "run")
+    result = train.train(tiny.settings(steps=80), tmp_path / "run", resume=True)
+    assert result.finished and 80 <= int(result.runs.steps[0]) < 96
+    result = train.train(tiny.settings(steps=110), tmp_path / "run", resume=True)
+    assert int(result.runs.steps[0]) == int(straight.runs.steps[0])
+    ends = [line["steps"] for line in tiny.lines(tmp_path / "run")[0]]
+    assert len(ends) == 5 and ends == sorted(set(ends))
+    for one, other in zip(
+        *map(jax.tree.leaves, (result.runs.agent, straight.runs.agent)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_resuming_with_more_steps_goes_on_and_is_recorded(tmp_path):
     folder = tmp_path / "run"
     train.train(tiny.settings(steps=96), folder)

@@ -157,6 +157,9 @@ def open_session(
     session = Session(settings, env, runs, runfolder.Store(folder, logs))
     session.reports, session.earlier = header["reports"], header["seconds"]
     session.testing = header["testing"]
+    taken = int(np.max(runs.steps))
+    if taken < min(settings.steps, session.reports * settings.report_every):
+        session.reports -= 1  # the last report was cut short by an end that is no longer one
     return session
 
 
