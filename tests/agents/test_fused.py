@@ -1,5 +1,7 @@
 """The kernels, interpreted, against the Transformer they stand in for."""
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.flatten_util
@@ -92,6 +94,7 @@ def test_layers_that_there_are_no_kernels_for_are_refused(change):
     assert not fused.fits(make(**shape | change), 16)
 
 
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 def test_the_kernels_can_be_translated_for_a_gpu(model, nodes, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # or they would be interpreted
     short = jax.tree.map(lambda x: x.astype(jnp.bfloat16), model)
@@ -137,6 +140,13 @@ def test_an_agent_uses_them_in_bfloat16_on_one_gpu_alone(agent, monkeypatch):
     a_gpu(monkeypatch)
     assert kernels_for(agent, "bfloat16") and not kernels_for(agent, "float32")
     a_gpu(monkeypatch, count=2)
+    assert not kernels_for(agent, "bfloat16")
+
+
+def test_without_the_part_of_jax_they_are_written_in_it_does_without_them(agent, monkeypatch):
+    a_gpu(monkeypatch)
+    monkeypatch.setitem(sys.modules, "wmg.agents.fused", None)
+    monkeypatch.delattr("wmg.agents.fused")
     assert not kernels_for(agent, "bfloat16")
 
 

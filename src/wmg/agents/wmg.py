@@ -154,8 +154,10 @@ class WMG(ActorCriticAgent[Memory]):
         bfloat16, on one GPU."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
             return self
-        from wmg.agents import fused
-
+        try:
+            from wmg.agents import fused
+        except ImportError:  # a version of jax without the part they are written in
+            return self
         slots = 0 if self.memory_embedding is None else len(self.memory_embedding.shown_ages)
         factors = sum(factor.present.shape[-1] for factor in observation.factors.values())
         if not fused.fits(self.transformer, 1 + factors + slots):
