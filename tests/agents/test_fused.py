@@ -1,6 +1,7 @@
 """The kernels, interpreted, against the Transformer they stand in for."""
 
 import sys
+import types
 
 import equinox as eqx
 import jax
@@ -80,9 +81,20 @@ def test_the_content_of_absent_nodes_changes_nothing(model, nodes):
     np.testing.assert_array_equal(kernels.of_all(x, present)[0], kernels.of_all(other, present)[0])
 
 
+def test_several_agents_at_once_are_as_one_at_a_time(model, nodes):
+    models = jax.tree.map(lambda x: jnp.stack([x, 1.5 * x]), model)
+    cores = lambda model: fused.FusedTransformer.of(model).of_all(*nodes)[0]  # noqa: E731
+    for index, found in enumerate(jax.vmap(cores)(models)):
+        one = jax.tree.map(lambda x, at=index: x[at], models)
+        np.testing.assert_allclose(found, cores(one), atol=2e-5)
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"head_size": 8}, {"head_size": 24}, {"heads": 3}, {"hidden": 17}, {"head_size": 512}],
+    [
+        *({"head_size": 8}, {"head_size": 24}, {"heads": 3}, {"hidden": 17}, {"head_size": 512}),
+        *({"heads": 16, "head_size": 32}, {"heads": 1, "head_size": 128}),
+    ],
 )
 def test_layers_that_there_are_no_kernels_for_are_refused(change):
     shape = {"heads": 2, "head_size": 16, "hidden": 16}
@@ -124,9 +136,11 @@ def agent():
     )
 
 
-def a_gpu(monkeypatch, count=1):
+def a_gpu(monkeypatch, count=1, generation="9.0"):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "device_count", lambda: count)
+    device = types.SimpleNamespace(compute_capability=generation)
+    monkeypatch.setattr(jax, "devices", lambda: [device] * count)
 
 
 def kernels_for(agent, precision):
@@ -140,6 +154,12 @@ def test_an_agent_uses_them_in_bfloat16_on_one_gpu_alone(agent, monkeypatch):
     a_gpu(monkeypatch)
     assert kernels_for(agent, "bfloat16") and not kernels_for(agent, "float32")
     a_gpu(monkeypatch, count=2)
+    assert not kernels_for(agent, "bfloat16")
+
+
+@pytest.mark.parametrize("generation", ["7.5", "gfx90a"])
+def test_older_gpus_and_those_of_others_do_without_them(agent, monkeypatch, generation):
+    a_gpu(monkeypatch, generation=generation)
     assert not kernels_for(agent, "bfloat16")
 
 

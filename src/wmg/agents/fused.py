@@ -25,8 +25,9 @@ from wmg.agents.transformer import Transformer, TransformerLayer
 
 SMALLEST = 16
 """No side of a product on tensor cores may be shorter."""
-MOST_NODES, LARGEST = 128, 512
-"""Nodes, and numbers in each, for which registers and shared memory are enough."""
+MOST_NODES, LARGEST, LARGEST_HEAD = 128, 256, 64
+"""Nodes, numbers in each, and in each head, up to which a program needs at most 74 kB of shared
+memory: any GPU that computes in bfloat16 has 99."""
 ROWS = 32
 """Nodes that one program takes through the feed-forward block."""
 ROWS_BACK = 16
@@ -91,8 +92,10 @@ def fits(transformer: Transformer, nodes: int) -> bool:
     """Whether there are kernels for layers of that kind."""
     layer = transformer.layers[0]
     hidden, size = layer.widen.weight.shape
-    whole = all(side == _power_of_two(side) for side in (size, size // layer.heads))
-    return whole and hidden <= SMALLEST and size <= LARGEST and nodes <= MOST_NODES
+    head = size // layer.heads
+    whole = all(side == _power_of_two(side) for side in (size, head))
+    small = size <= LARGEST and head <= LARGEST_HEAD and hidden <= SMALLEST
+    return whole and small and nodes <= MOST_NODES
 
 
 def _power_of_two(number: int) -> int:

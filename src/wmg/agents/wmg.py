@@ -151,8 +151,11 @@ class WMG(ActorCriticAgent[Memory]):
 
     def for_many(self, observation: Observation, precision: str) -> "WMG":
         """With kernels in place of the Transformer, where there are some for it: they compute in
-        bfloat16, on one GPU."""
+        bfloat16, on one NVIDIA GPU that can."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
+            return self
+        generation = getattr(jax.devices()[0], "compute_capability", "").partition(".")[0]
+        if not generation.isdecimal() or int(generation) < 8:
             return self
         try:
             from wmg.agents import fused
