@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import tiny
 
@@ -47,3 +49,14 @@ def test_training_on_embedded_levels_begins_with_the_remark(capsys, monkeypatch,
     assert (code, out) == (2, "")
     remark, complaint = err.splitlines()
     assert "embedded-train" in remark and complaint == "wmg: no time"
+
+
+@pytest.mark.parametrize(("plugin", "threads"), [(None, "1"), ("a plugin", None)])
+def test_xla_has_as_many_threads_as_runs_unless_it_compiles_for_an_accelerator(
+    plugin, threads, monkeypatch
+):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "anywhere")
+    monkeypatch.delenv("PJRT_NPROC", raising=False)
+    monkeypatch.setattr(start.importlib.util, "find_spec", {"jax_plugins": plugin}.get)
+    start.prepare_jax(1)
+    assert os.environ.pop("PJRT_NPROC", None) == threads

@@ -2,6 +2,7 @@
 up jax."""
 
 import dataclasses
+import importlib.util
 import os
 import sys
 import typing
@@ -78,8 +79,9 @@ def prepare_jax(runs: int = 1) -> None:
 
     from wmg import cache, runfolder
 
-    os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
-
+    # An accelerator's programs are compiled by those threads: by one of them, five times as long.
+    if importlib.util.find_spec("jax_plugins") is None:
+        os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
