@@ -14,12 +14,14 @@ from tiny import keys_may_be_split_up  # noqa: F401
 from wmg import a3c, batched, checkpoint, config, train
 from wmg.agents.precision import in_precision
 from wmg.config import BadInput, Batched, Hyper
+from wmg.types import Factors, Observation
 
 HYPER = Hyper(
     learning_rate=3e-3, discount=0.5, entropy=0.01, adam_eps=1e-6, grad_clip=1.0, reward_scale=2.0
 )
 TWO = Batched(envs=2)
 LATER = AsksLater(length=3, actions=2)
+PAIR = AsksLater(length=2, actions=2)
 
 
 @pytest.fixture(scope="module")
@@ -90,21 +92,76 @@ def test_a_replay_by_the_agent_that_acted_is_what_it_did(lesson):
     np.testing.assert_allclose(value, made.rollout.value, atol=1e-5)
 
 
+def plain_advantages(value, reward, done, ahead, trace):
+    expected = np.zeros(value.shape)
+    for lane in range(value.shape[1]):
+        after, later = float(ahead[lane]), 0.0
+        for time in reversed(range(len(value))):
+            if done[time, lane]:
+                after = later = 0.0
+            surprise = 2.0 * float(reward[time, lane]) + 0.5 * after - float(value[time, lane])
+            later = surprise + 0.5 * trace * later
+            after, expected[time, lane] = float(value[time, lane]), later
+    return expected
+
+
 @pytest.mark.parametrize("trace", [1.0, 0.9, 0.0])
 def test_advantages_are_those_of_a_plain_loop(lesson, trace):
     _, made, ahead = lesson
-    rollout, expected = made.rollout, np.zeros((5, 2))
-    for lane in range(2):
-        after, later = float(ahead[lane]), 0.0
-        for time in reversed(range(5)):
-            if rollout.done[time, lane]:
-                after = later = 0.0
-            value = float(rollout.value[time, lane])
-            surprise = 2.0 * float(rollout.reward[time, lane]) + 0.5 * after - value
-            later = surprise + 0.5 * trace * later
-            after, expected[time, lane] = value, later
+    rollout = made.rollout
+    expected = plain_advantages(rollout.value, rollout.reward, rollout.done, ahead, trace)
     found = batched.advantages(rollout, ahead, HYPER, trace)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_windows_of_a_round_are_side_by_side_and_returns_look_past_their_ends(lesson):
+    agent, *_ = lesson
+    settings = Batched(envs=2, windows=3, trace=0.9)
+
+    @jax.jit
+    def collect(agent):
+        run = batched.start_run(LATER, agent, jax.random.key(1), 2)
+        scene, made = batched.collect(LATER, HYPER, run, jax.random.key(2), 2, settings)
+        ahead = jax.vmap(agent)(scene.observation, scene.memory).value
+        return made, ahead, batched.replay(agent, made, "float32")
+
+    made, ahead, (_, value) = collect(agent)
+    assert made.rollout.done.shape == (2, 6)
+    # A replay says what was said, so the memories are right; later windows begin within episodes.
+    np.testing.assert_allclose(value, made.rollout.value, atol=1e-5)
+    remembered = np.asarray(made.memory.vectors).any((1, 2))
+    assert remembered.tolist() == [False, False, True, True, True, True]
+    steps = (made.rollout.value, made.rollout.reward, made.rollout.done)
+    value, reward, done, found = (
+        np.concatenate(np.split(np.asarray(x), 3, axis=1)) for x in (*steps, made.advantage)
+    )
+    expected = plain_advantages(value, reward, done, ahead, 0.9)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(made.target, made.advantage + made.rollout.value)
+
+
+@pytest.mark.parametrize(
+    ("present", "share"),
+    [
+        ([[4, 5]], batched.FEW),  # in the mean over environments, nine of sixteen
+        ([[4, 6]], 1.0),
+        ([[1, 1], [4, 6]], 1.0),  # one step with many is enough
+        ([[0, 0], [1, 8]], batched.FEW),
+    ],
+)
+def test_an_agent_is_in_its_form_for_few_factors_where_there_are_few(present, share, monkeypatch):
+    there = jnp.arange(8) < jnp.array(present)[..., None]
+    one = lambda there: Observation(jnp.zeros(1), {"cells": Factors(jnp.zeros((8, 1)), there)})  # noqa: E731
+    observation = jax.vmap(jax.vmap(one))(there)
+    agent = tiny_gru(PAIR.spec, 0)
+    monkeypatch.setattr(type(agent), "for_many", lambda *_: "another form")
+    found = jax.jit(lambda o: batched.by_share(agent, o, "bfloat16", jnp.float32))(observation)
+    assert float(found) == np.float32(share)
+
+
+def test_an_agent_of_one_form_serves_all():
+    only = tiny_gru(PAIR.spec, 0)
+    assert batched.by_share(only, core(0, 1), "bfloat16", lambda share: share) == 1.0
 
 
 @pytest.mark.parametrize(("shift", "moves"), [(0.0, True), (0.5, False)])
@@ -137,9 +194,6 @@ def test_in_bfloat16_the_better_action_is_learned():
     run, _ = rounds(PaysActionOne(actions=2), tiny_gru, settings, 300)
     output = run.agent(core(0, 1), run.agent.initial_memory())
     assert jax.nn.softmax(output.logits)[1] > 0.9
-
-
-PAIR = AsksLater(length=2, actions=2)
 
 
 def test_what_an_episode_showed_is_remembered_to_its_end_and_not_beyond():
@@ -214,7 +268,11 @@ def test_environments_split_over_two_devices_agree_with_those_on_one():
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
-        ({"envs": 8, "minibatches": 3}, "minibatches must be a divisor of envs = 8, got 3"),
+        (
+            {"envs": 8, "minibatches": 3},
+            "minibatches must be a divisor of envs x windows = 8, got 3",
+        ),
+        ({"windows": 2}, "envs must be more than 1 where windows are given, got 1"),
         ({"envs": 8, "clip": 1.5}, "clip must be a number from 0 to 1, got 1.5"),
         ({"passes": 2}, "envs must be more than 1 where passes are given, got 1"),
     ],

@@ -1,32 +1,41 @@
 """Synchronous A3C: one agent, many environments at once, for speed on an accelerator.
 
-A *round* has two halves. First every environment takes `t_max` steps; where an episode ends, the
-next one begins. Then the agent learns from all those steps together: the gradient is the mean over
-environments of what `a3c` would sum over one environment's window, so hyperparameters keep their
-meaning. The steps may be learned from more than once, since a round of many environments stands
-for a single update where the paper makes hundreds; ratios of probabilities are then clipped, as PPO
-does, so that the policy cannot run away from the one that acted.
+A *round* has two halves. First every environment takes `t_max` steps, or several windows of so
+many; where an episode ends, the next one begins. Then the agent learns from all those steps
+together: the gradient is the mean over windows of what `a3c` would sum over one, so
+hyperparameters keep their meaning. The steps may be learned from more than once, since a round of
+many environments stands for a single update where the paper makes hundreds; ratios of
+probabilities are then clipped, as PPO does, so that the policy cannot run away from the one that
+acted.
 
-Gradients reach past Memos within a round only, and a round's first memory is a constant, as in a3c.
+Returns look to the end of the round. Gradients reach past Memos within a window only, and a
+window's first memory is a constant, as in a3c.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from wmg import a3c
 from wmg.a3c import Run, Scene, Totals
 from wmg.agents.precision import in_precision
 from wmg.config import Batched, Hyper
 from wmg.envs.batch import Batch
-from wmg.types import Agent, Env, Learner, Observation
+from wmg.types import Agent, Env, Learner, Observation, Summary
+
+Result = TypeVar("Result")
+
+FEW = 0.6
+"""The share of Factors up to which observations have few. Sokoban's levels have 0.54 times as many
+cells as the largest, in the mean: 256 of them hardly ever have more than this."""
 
 
 class Rollout(eqx.Module):
-    """What acting leaves for learning: one step of every environment, or all steps of a round."""
+    """What acting leaves for learning: one step of every environment, or all steps of a window."""
 
     observation: Observation
     action: Int[Array, "*time envs"]
@@ -39,17 +48,17 @@ class Rollout(eqx.Module):
 
 
 class Lesson(eqx.Module):
-    """What some environments have to teach: their steps, and what came of them."""
+    """What some windows have to teach, side by side: their steps, and what came of them."""
 
     memory: PyTree[Any]
-    """At the round's start."""
+    """At the start of each."""
     rollout: Rollout
     advantage: Float[Array, "time envs"]
     target: Float[Array, "time envs"]
     """What the value should have been."""
 
     def take(self, lanes: Int[Array, " some"]) -> "Lesson":
-        """The lesson of some of the environments."""
+        """The lesson of some of the windows."""
         memory = jax.tree.map(lambda x: x[lanes], self.memory)
         rest = (self.rollout, self.advantage, self.target)
         return Lesson(memory, *jax.tree.map(lambda x: x[:, lanes], rest))
@@ -70,13 +79,25 @@ def renew(agent: Agent, done: Bool[Array, " envs"], memory: PyTree) -> PyTree:
     return jax.vmap(one)(done, memory)
 
 
+def by_share(
+    agent: Learner, observation: Observation, precision: str, do: Callable[[float], Result]
+) -> Result:
+    """What `do` makes of the share of Factors that the agent has to serve: all of them, or, where
+    observations have few and it has a faster form for that, few."""
+    if agent.for_many(observation, precision, FEW) is agent:
+        return do(1.0)
+    there = [factor.present for factor in observation.factors.values()]
+    count = sum(present.sum((-2, -1)) for present in there)
+    enough = FEW * sum(present.shape[-2] * present.shape[-1] for present in there)
+    return jax.lax.cond(jnp.all(count <= enough), lambda: do(FEW), lambda: do(1.0))
+
+
 def act(
     env: Env, agent: Learner, scene: Scene, key: PRNGKeyArray, time: int, settings: Batched
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
     batch = Batch(env, settings.envs)
-    ready = agent.for_many(scene.observation, settings.precision)
-    summarise_all = in_precision(ready, settings.precision)
+    summarise_all = summariser(agent, scene.observation, settings.precision)
 
     def step(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, Rollout]:
         nkey, skey = jax.random.split(key)
@@ -94,6 +115,22 @@ def act(
         return Scene(state, observation, memory), rollout
 
     return jax.lax.scan(step, scene, jax.random.split(key, time))
+
+
+def summariser(
+    agent: Learner, like: Observation, precision: str
+) -> Callable[[Observation, PyTree], Summary]:
+    """The agent's `summarise_all`, fastest for observations like these, its weights made ready."""
+    forms = {
+        share: in_precision(agent.for_many(like, precision, share), precision)
+        for share in (FEW, 1.0)
+    }
+
+    def summarise_all(observation: Observation, memory: PyTree) -> Summary:
+        do = lambda share: forms[share](observation, memory)  # noqa: E731
+        return by_share(agent, observation, precision, do)
+
+    return summarise_all
 
 
 def _log_probability(logits: Float[Array, " actions"], action: Int[Array, ""]) -> Array:
@@ -120,10 +157,10 @@ def advantages(
 
 
 def replay(
-    agent: Learner, lesson: Lesson, precision: str
+    agent: Learner, lesson: Lesson, precision: str, share: float = 1.0
 ) -> tuple[Float[Array, "time envs actions"], Float[Array, "time envs"]]:
-    """Logits and values of all steps of a round, by the agent as it is now."""
-    ready = agent.for_many(lesson.rollout.observation, precision)
+    """Logits and values of all steps of a lesson, by the agent as it is now."""
+    ready = agent.for_many(lesson.rollout.observation, precision, share)
 
     def step(memory: PyTree, now: tuple[Observation, Array]) -> tuple[PyTree, Array]:
         observation, done = now
@@ -136,10 +173,10 @@ def replay(
 
 
 def loss(
-    agent: Learner, lesson: Lesson, hyper: Hyper, settings: Batched
+    agent: Learner, lesson: Lesson, hyper: Hyper, settings: Batched, share: float = 1.0
 ) -> tuple[Float[Array, ""], tuple]:
-    """Means over environments of sums over time, and policy loss, value loss and entropy."""
-    logits, value = replay(agent, lesson, settings.precision)
+    """Means over windows of sums over time, and policy loss, value loss and entropy."""
+    logits, value = replay(agent, lesson, settings.precision, share)
     log_policy = jax.nn.log_softmax(logits)
     taken = jnp.take_along_axis(log_policy, lesson.rollout.action[..., None], axis=-1)[..., 0]
     ratio = jnp.exp(taken - lesson.rollout.log_probability)
@@ -158,35 +195,63 @@ def learn(
     """The run after all updates of a round, and the means of their loss terms and norms."""
 
     def update(run: Run, lanes: Int[Array, " some"]) -> tuple[Run, tuple]:
+        some = lesson.take(lanes)
         slope = jax.value_and_grad(loss, has_aux=True)
-        (total, terms), gradient = slope(run.agent, lesson.take(lanes), hyper, settings)
+        (total, terms), gradient = by_share(
+            run.agent, some.rollout.observation, settings.precision,
+            lambda share: slope(run.agent, some, hyper, settings, share),
+        )  # fmt: skip
         agent, optimizer, norm, finite = a3c.update(run, gradient, total, hyper)
         diverged = run.diverged | ~finite
         after = Run(agent, optimizer, run.scene, run.key, run.steps, diverged)
         return after, (*terms, norm)
 
     keys = jax.random.split(key, settings.passes)
-    orders = jax.vmap(lambda key: jax.random.permutation(key, settings.envs))(keys)
+    orders = jax.vmap(lambda key: jax.random.permutation(key, settings.lanes))(keys)
     run, figures = jax.lax.scan(update, run, orders.reshape(settings.updates, -1))
     return run, tuple(x.mean() for x in figures)
+
+
+def collect(
+    env: Env, hyper: Hyper, run: Run, key: PRNGKeyArray, t_max: int, settings: Batched
+) -> tuple[Scene, Lesson]:
+    """Act for a round. The windows of all environments become one lesson, side by side."""
+
+    def window(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, tuple]:
+        after, rollout = act(env, run.agent, scene, key, t_max, settings)
+        return after, (scene.memory, rollout)
+
+    keys = jax.random.split(key, settings.windows)
+    scene, (memory, rollout) = jax.lax.scan(window, run.scene, keys)
+    summarise_all = summariser(run.agent, scene.observation, settings.precision)
+    ahead = run.agent.decide(summarise_all(scene.observation, scene.memory).vector)[1]
+    advantage = advantages(jax.tree.map(_merge, rollout), ahead, hyper, settings.trace)
+    advantage = advantage.reshape(rollout.value.shape)
+    rollout, advantage = jax.tree.map(_side_by_side, (rollout, advantage))
+    target = advantage + rollout.value
+    if settings.normalise:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    return scene, Lesson(jax.tree.map(_merge, memory), rollout, advantage, target)
+
+
+def _merge(x: Array) -> Array:
+    """With the first two axes as one."""
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "time lanes ..."]:
+    return jax.vmap(_merge)(jnp.swapaxes(x, 0, 1))
 
 
 def one_round(
     env: Env, hyper: Hyper, run: Run, t_max: int, settings: Batched
 ) -> tuple[Run, Totals]:
-    """Act for `t_max` steps in every environment, then learn. A run whose loss or gradient is
-    not finite stays as it was before the round, and is marked as diverged."""
+    """Act, then learn. A run whose loss or gradient is not finite stays as it was before the
+    round, and is marked as diverged."""
     akey, lkey, key = jax.random.split(run.key, 3)
-    scene, rollout = act(env, run.agent, run.scene, akey, t_max, settings)
-    ready = run.agent.for_many(scene.observation, settings.precision)
-    ahead = in_precision(ready, settings.precision)(scene.observation, scene.memory).vector
-    advantage = advantages(rollout, run.agent.decide(ahead)[1], hyper, settings.trace)
-    target = advantage + rollout.value
-    if settings.normalise:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    lesson = Lesson(run.scene.memory, rollout, advantage, target)
+    scene, lesson = collect(env, hyper, run, akey, t_max, settings)
     learned, figures = learn(run, lesson, lkey, hyper, settings)
-    totals = count(rollout, figures)
+    totals = count(lesson.rollout, figures)
     agent, optimizer, scene, steps, totals = a3c.keep_if(
         ~learned.diverged,
         (learned.agent, learned.optimizer, scene, run.steps + totals.steps, totals),
@@ -196,19 +261,19 @@ def one_round(
 
 
 def count(rollout: Rollout, figures: tuple) -> Totals:
-    """A round's share of a report; `figures` are loss terms per environment and window."""
+    """A round's share of a report; `figures` are loss terms per window."""
     policy_loss, value_loss, entropy, norm = figures
-    time, envs = rollout.done.shape
+    time, lanes = rollout.done.shape
     number = lambda of: of.sum(dtype=jnp.int32)  # noqa: E731
     return Totals(
-        steps=jnp.int32(time * envs),
+        steps=jnp.int32(time * lanes),
         windows=jnp.int32(1),
         episodes=number(rollout.done),
         successes=number(rollout.done & rollout.success),
         reward=rollout.reward.sum(),
         policy_loss=policy_loss,
         value_loss=value_loss,
-        entropy=entropy * envs,
+        entropy=entropy * lanes,
         gradient_norm=norm,
     )
 

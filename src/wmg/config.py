@@ -267,6 +267,8 @@ class Batched:
 
     envs: int = 1
     """How many environments; 1 is the paper's A3C, where each window makes one update."""
+    windows: int = 1
+    """Windows of t_max steps in a round: returns look to its end, gradients to that of a window."""
     passes: int = 1
     """How often the steps of a round are learned from."""
     minibatches: int = 1
@@ -285,11 +287,18 @@ class Batched:
         """Updates of one round."""
         return self.passes * self.minibatches
 
+    @property
+    def lanes(self) -> int:
+        """Windows of all environments in a round, which are learned from side by side."""
+        return self.windows * self.envs
+
     def __post_init__(self):
         _require_choices(self)
-        _require_counts(self, largest=1_000_000, envs=1, passes=1, minibatches=1)
-        even = self.envs % self.minibatches == 0
-        _require(even, "minibatches", self.minibatches, f"a divisor of envs = {self.envs}")
+        _require_counts(self, largest=1_000_000, envs=1, windows=1, passes=1, minibatches=1)
+        even = self.lanes % self.minibatches == 0
+        _require(
+            even, "minibatches", self.minibatches, f"a divisor of envs x windows = {self.lanes}"
+        )
         for name in ("clip", "trace"):
             value = getattr(self, name)
             fits = type(value) in (int, float) and 0 <= value <= 1

@@ -132,9 +132,12 @@ class Learner(Agent[Memory]):
         """`summarise` of many at once, along a first axis of everything."""
         return jax.vmap(self.summarise)(observation, memory)
 
-    def for_many(self, observation: Observation, precision: str) -> "Learner[Memory]":
+    def for_many(
+        self, observation: Observation, precision: str, share: float = 1.0
+    ) -> "Learner[Memory]":
         """The agent in the form in which `summarise_all` of such observations, with weights of
-        that precision, is fastest."""
+        that precision, is fastest. It need not serve observations that have more than that share
+        of all Factors, in the mean over those that are given together."""
         return self
 
     @abc.abstractmethod

@@ -36,6 +36,10 @@ def nodes():
     return jnp.asarray(x), jnp.asarray(present)
 
 
+def kernels_of(model):
+    return fused.FusedTransformer.of(model, NODES)
+
+
 def both_ways(form, model, x, present):
     """The Cores, and the gradients of a sum over them by weights and by nodes."""
 
@@ -52,7 +56,7 @@ def both_ways(form, model, x, present):
 
 
 def test_cores_and_all_gradients_are_those_of_the_transformer(model, nodes):
-    core, gradients = both_ways(fused.FusedTransformer.of, model, *nodes)
+    core, gradients = both_ways(kernels_of, model, *nodes)
     want, wanted = both_ways(lambda model: model, model, *nodes)
     np.testing.assert_allclose(core, want, atol=2e-5)
     for one, other in zip(gradients, wanted, strict=True):
@@ -63,7 +67,7 @@ def test_in_bfloat16_they_are_no_further_from_it_than_the_transformer_is(model, 
     x, present = nodes
     short = jax.tree.map(lambda x: x.astype(jnp.bfloat16), model)
     exact = both_ways(lambda model: model, model, x, present)
-    forms = fused.FusedTransformer.of, lambda model: model
+    forms = kernels_of, lambda model: model
     ours, plain = (both_ways(form, short, x.astype(jnp.bfloat16), present) for form in forms)
 
     def distance(found):
@@ -77,13 +81,42 @@ def test_in_bfloat16_they_are_no_further_from_it_than_the_transformer_is(model, 
 def test_the_content_of_absent_nodes_changes_nothing(model, nodes):
     x, present = nodes
     other = jnp.where(present[..., None], x, 100 * x + 5)
-    kernels = fused.FusedTransformer.of(model)
+    kernels = kernels_of(model)
     np.testing.assert_array_equal(kernels.of_all(x, present)[0], kernels.of_all(other, present)[0])
+
+
+def test_a_list_with_just_enough_room_serves_as_well(model):
+    rng = np.random.default_rng(1)
+    x = jnp.asarray(rng.normal(size=(6, NODES, SIZE)), jnp.float32)
+    # A full environment last: its block of rows ends where the list may end.
+    present = jnp.arange(NODES) < jnp.array([1, 3, 4, 2, 1, NODES])[:, None]
+    assert int(present.sum()) == 22
+    short, long = (
+        both_ways(lambda m, room=room: fused.FusedTransformer.of(m, room), model, x, present)
+        for room in (4, NODES)
+    )
+    for one, other in zip(*map(jax.tree.leaves, (short, long)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * float(jnp.abs(other).max()))
+
+
+def test_what_lies_where_no_node_is_needed_is_finite_and_gets_no_gradient(model, nodes):
+    x, present = nodes
+    places = fused.Places.of(present, NODES)
+    layer = fused.FusedLayer.of(model.layers[0])
+    rows = fused._pack(x.reshape(-1, SIZE), places)
+    block = fused._power_of_two(NODES)
+    _, (*_, total) = fused._apply_forward(layer, rows, places.segments, HEADS, block)
+    assert len(total) > int(present.sum()) and bool(jnp.isfinite(total).all())
+    _, back = jax.vjp(lambda x: fused.apply(layer, x, places.segments, HEADS, block), rows)
+    needed = jnp.arange(len(rows)) < present.sum()
+    (slope,) = back(jnp.where(needed[:, None], 1.0 + rows, 0.0))
+    np.testing.assert_array_equal(slope[~needed], 0)
+    assert bool((slope[needed] != 0).any())
 
 
 def test_several_agents_at_once_are_as_one_at_a_time(model, nodes):
     models = jax.tree.map(lambda x: jnp.stack([x, 1.5 * x]), model)
-    cores = lambda model: fused.FusedTransformer.of(model).of_all(*nodes)[0]  # noqa: E731
+    cores = lambda model: kernels_of(model).of_all(*nodes)[0]  # noqa: E731
     for index, found in enumerate(jax.vmap(cores)(models)):
         one = jax.tree.map(lambda x, at=index: x[at], models)
         np.testing.assert_allclose(found, cores(one), atol=2e-5)
@@ -112,7 +145,7 @@ def test_the_kernels_can_be_translated_for_a_gpu(model, nodes, monkeypatch):
     short = jax.tree.map(lambda x: x.astype(jnp.bfloat16), model)
 
     def total(model):
-        core, _ = fused.FusedTransformer.of(model).of_all(nodes[0].astype(jnp.bfloat16), nodes[1])
+        core, _ = kernels_of(model).of_all(nodes[0].astype(jnp.bfloat16), nodes[1])
         return core.astype(jnp.float32).sum()
 
     traced = jax.jit(jax.grad(total)).trace(short)
@@ -179,9 +212,12 @@ def test_a_round_of_training_with_them_learns_the_same(agent, monkeypatch):
 
     plain, plain_totals = after_a_round()
     kernels = fused.FusedTransformer.of
+    nodes = 1 + 3
     monkeypatch.setattr(
         WMG, "for_many",
-        lambda self, *_: eqx.tree_at(lambda a: a.transformer, self, kernels(self.transformer)),
+        lambda self, *_: eqx.tree_at(
+            lambda a: a.transformer, self, kernels(self.transformer, nodes)
+        ),
     )  # fmt: skip
     ours, totals = after_a_round()
     assert int(totals.steps) == int(plain_totals.steps) == 20

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from experiments.made_up import HERE, RACE, TARGET, flat, write, write_race
 
+from wmg import plots
 from wmg.config import BadInput
 from wmg.experiments.outcome import Outcome, judge, pool
 from wmg.experiments.target import Claim
@@ -83,6 +84,21 @@ def test_above_a_cell_also_means_by_more_than_the_margin(margin, verdict):
 )
 def test_what_cannot_be_judged_is_not_and_says_why(claim, cells, why):
     assert judge(claim, cells, False) == ("not judged", why)
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict", "numbers"),
+    [
+        (10, "fails", "15.00 against 20.00, standard error of the gap 5.00"),
+        (20, "holds", "35.00 against 20.00, standard error of the gap 5.00"),
+        (15, "not judged", "no score after 15 steps"),
+    ],
+)
+def test_a_claim_may_be_of_an_earlier_time(after, verdict, numbers):
+    scores = np.array([[10.0, 30.0, 1.0], [20.0, 40.0, 1.0]])
+    curve = plots.Curve(np.array([10.0, 20.0, 30.0]), scores)
+    cells = {"a": dataclasses.replace(outcome(1, 1), curve=curve)}
+    assert judge(Claim("x", "a", "above", 20, after=after), cells, False) == (verdict, numbers)
 
 
 def test_a_claim_of_full_scale_is_judged_at_full_scale():

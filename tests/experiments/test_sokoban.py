@@ -66,9 +66,15 @@ def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
 
 
 def test_the_figure_is_of_boxoban_and_of_nothing_else():
-    (cell,) = experiments.TARGETS["sokoban"].cells.values()
-    assert cell.config.env == Sokoban("unfiltered-train", cells=57)
-    assert reproduce.held_out_levels(cell.config).levels == "unfiltered-test"
+    for cell in experiments.TARGETS["sokoban"].cells.values():
+        assert cell.config.env == Sokoban("unfiltered-train", cells=57)
+        assert reproduce.held_out_levels(cell.config).levels == "unfiltered-test"
+
+
+def test_in_the_batched_trainer_agent_and_environment_are_the_same():
+    batched = experiments.PRESETS["sokoban/wmg-batched"]
+    assert (batched.agent, batched.env, batched.t_max) == (PRESET.agent, PRESET.env, PRESET.t_max)
+    assert batched.batched.envs > 1 and PRESET.batched.envs == 1
 
 
 def test_what_others_reach_grows_with_steps():
@@ -79,5 +85,6 @@ def test_what_others_reach_grows_with_steps():
 
 
 @pytest.mark.parametrize("claim", experiments.TARGETS["sokoban"].claims)
-def test_its_claims_need_all_of_the_papers_steps(claim):
-    assert claim.full_scale and claim.cell == "wmg"
+def test_its_claims_need_all_of_their_steps(claim):
+    steps = experiments.TARGETS["sokoban"].cells[claim.cell].config.steps
+    assert claim.full_scale if claim.after is None else claim.after <= steps

@@ -6,11 +6,16 @@ layer's output; the backward pass has one for each as well. Large products, of a
 environments at once, are left to the compiler. Of a layer its input is kept for the backward pass,
 and the sum that is normalised first; the rest is computed again.
 
-What an environment adds to the gradient of small parameters is summed in a kernel, and over
-environments outside of it: in a fixed order, so that the same run gives the same result.
+Nodes that are present lie in one list, those of one environment after those of another, so that
+no time is spent on absent ones. The list has a fixed length, and zeros, or whatever is finite,
+where it is not needed: gradients are zero there.
+
+What some nodes add to the gradient of small parameters is summed in a kernel, and over all of
+them outside of it: in a fixed order, so that the same run gives the same result.
 """
 
 import functools
+import math
 from typing import Any
 
 import equinox as eqx
@@ -18,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from wmg.agents.layers import EPSILON
 from wmg.agents.transformer import Transformer, TransformerLayer
@@ -28,9 +33,10 @@ SMALLEST = 16
 MOST_NODES, LARGEST, LARGEST_HEAD = 128, 256, 64
 """Nodes, numbers in each, and in each head, up to which a program needs at most 74 kB of shared
 memory: any GPU that computes in bfloat16 has 99."""
-ROWS = 32
-"""Nodes that one program takes through the feed-forward block."""
-ROWS_BACK = 16
+ROWS, ROWS_BACK = 32, 48
+"""Nodes that one program takes through the feed-forward block, and back. With 32, those of 256
+Sokoban levels would be a few programs more than an H200 runs at once, and all wait for the few."""
+STRIP = 16
 """Nodes that it takes back at a time."""
 VECTORS = (
     "mix_bias", "norm1_gain", "norm1_bias", "narrow_bias", "norm2_gain", "norm2_bias", "widen_bias"
@@ -70,22 +76,62 @@ class FusedTransformer(eqx.Module):
 
     layers: tuple[FusedLayer, ...]
     heads: int = eqx.field(static=True)
+    room: int = eqx.field(static=True)
+    """So many nodes may be present in an environment, in the mean over all of them."""
 
     @staticmethod
-    def of(transformer: Transformer) -> "FusedTransformer":
+    def of(transformer: Transformer, room: int) -> "FusedTransformer":
         heads = transformer.layers[0].heads
-        return FusedTransformer(tuple(map(FusedLayer.of, transformer.layers)), heads)
+        return FusedTransformer(tuple(map(FusedLayer.of, transformer.layers)), heads, room)
 
     def of_all(
         self, x: Float[Array, "envs nodes size"], present: Bool[Array, "envs nodes"]
     ) -> tuple[Float[Array, "envs size"], None]:
         """The Core's output; attention to whom is not told."""
-        more = _power_of_two(x.shape[1]) - x.shape[1]
-        x = jnp.pad(x, ((0, 0), (0, more), (0, 0)))
-        absent = jnp.where(jnp.pad(present, ((0, 0), (0, more))), 0.0, -jnp.inf)
+        places = Places.of(present, self.room)
+        x = _pack(x.reshape(-1, x.shape[2]), places)
         for layer in self.layers:
-            x = apply(layer, x, absent, self.heads)
-        return x[:, 0], None
+            x = apply(layer, x, places.segments, self.heads, _power_of_two(present.shape[1]))
+        return x.at[places.segments[:, 0]].get(unique_indices=True, indices_are_sorted=True), None
+
+
+class Places(eqx.Module):
+    """Where the nodes that are present lie in a list of them all."""
+
+    segments: Int[Array, "envs 3"]
+    """Where those of an environment begin, and how many they are; and from where on, after the end
+    of all, it has to write zeros."""
+    of_nodes: Int[Array, " all_nodes"]
+    """Where each node is; absent ones beyond the list."""
+    nodes: Int[Array, " rows"]
+    """The node in each place; where none is needed, the first one."""
+
+    @staticmethod
+    def of(present: Bool[Array, "envs nodes"], room: int) -> "Places":
+        envs, nodes = present.shape
+        block = _power_of_two(nodes)
+        # A program loads and stores a block, whatever there is of it: the last one's must fit.
+        length = _multiple(envs * room + block, math.lcm(ROWS, ROWS_BACK))
+        count = present.sum(1, dtype=jnp.int32)
+        ends = jnp.cumsum(count)
+        within = jnp.cumsum(present, 1, dtype=jnp.int32) - 1
+        of_nodes = jnp.where(present, (ends - count)[:, None] + within, length).reshape(-1)
+        unused = ends[-1] + block * _blocks(length, envs, block) * jnp.arange(envs)
+        at = jnp.zeros(length, jnp.int32).at[of_nodes].set(jnp.arange(envs * nodes), mode="drop")
+        return Places(jnp.stack([ends - count, count, unused], axis=1), of_nodes, at)
+
+
+@jax.custom_vjp
+def _pack(x: Float[Array, "all_nodes size"], places: Places) -> Float[Array, "rows size"]:
+    return x[places.nodes]
+
+
+def _pack_backward(places: Places, dx: Array) -> tuple[Array, None]:
+    """As a gather, which is faster than to add up."""
+    return dx.at[places.of_nodes].get(mode="fill", fill_value=0), None
+
+
+_pack.defvjp(lambda x, places: (_pack(x, places), places), _pack_backward)
 
 
 def fits(transformer: Transformer, nodes: int) -> bool:
@@ -102,44 +148,61 @@ def _power_of_two(number: int) -> int:
     return max(SMALLEST, 1 << (number - 1).bit_length())
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
+
+
+def _blocks(length: int, envs: int, block: int) -> int:
+    """How many blocks of a list an environment has to clear, if it were all unused."""
+    return -(-length // (envs * block))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
 def apply(
     layer: FusedLayer,
-    x: Float[Array, "envs nodes size"],
-    absent: Float[Array, "envs nodes"],
+    x: Float[Array, "rows size"],
+    segments: Int[Array, "envs 3"],
     heads: int,
-) -> Float[Array, "envs nodes size"]:
-    """A layer's new vectors of all nodes. Those that are `absent` have -inf there, others 0."""
-    return _apply_forward(layer, x, absent, heads)[0]
+    block: int,
+) -> Float[Array, "rows size"]:
+    """A layer's new vectors of all nodes, at most `block` of them in one environment."""
+    return _apply_forward(layer, x, segments, heads, block)[0]
 
 
-def _apply_forward(layer: FusedLayer, x: Array, absent: Array, heads: int) -> tuple:
-    qkv = _by_head(_qkv(layer, x), heads)
-    (mixed,) = _call(_attend, (len(x), heads), [qkv, _by_env(absent)], [_by_head(x, heads)])
+def _apply_forward(layer: FusedLayer, x: Array, segments: Array, heads: int, block: int) -> tuple:
+    inputs, grid = [_by_env(segments), _by_head(_qkv(layer, x), heads)], (len(segments), heads)
+    blocks = _blocks(len(x), len(segments), block)
+    outputs = [_by_head(x[:, None], heads)]
+    (mixed,) = _call(functools.partial(_attend, block, blocks), grid, inputs, outputs)
     bias = layer.small[2 * SMALLEST + VECTORS.index("mix_bias")]
-    total = x + _product(mixed, layer.mix, 1) + bias
-    rows = _by_env(total.reshape(-1, min(ROWS, x.shape[1]), x.shape[2]))
+    total = x + _product(mixed[:, 0], layer.mix, 1) + bias
+    rows = _by_env(_in_parts(total, ROWS))
     (y,) = _call(_feedforward, rows[0].shape[:1], [rows, _whole(layer.small)], [rows])
-    return y.reshape(x.shape), (layer, x, absent, total)
+    return y.reshape(x.shape), (layer, x, segments, total)
 
 
-def _apply_backward(heads: int, residuals: tuple, dy: Array) -> tuple:
-    layer, x, absent, total = residuals
+def _apply_backward(heads: int, block: int, residuals: tuple, dy: Array) -> tuple:
+    layer, x, segments, total = residuals
 
-    def one_of(like: Array) -> jax.ShapeDtypeStruct:
-        """What every environment adds to a parameter's gradient."""
-        return jax.ShapeDtypeStruct((len(x), *like.shape), jnp.float32)
+    def one_of(like: Array, count: int) -> jax.ShapeDtypeStruct:
+        """What every program adds to a parameter's gradient."""
+        return jax.ShapeDtypeStruct((count, *like.shape), jnp.float32)
 
-    inputs = [_by_env(total), _by_env(dy), _whole(layer.small)]
-    outputs = [_by_env(x), _by_env(one_of(layer.small))]
-    dtotal, dsmall = _call(_feedforward_backward, x.shape[:1], inputs, outputs)
-    qkv, dmixed = _qkv(layer, x), _product(dtotal, layer.mix, 0)
-    inputs = [_by_head(qkv, heads), _by_env(absent), _by_head(dmixed, heads)]
-    outputs = [_by_head(like, heads) for like in (x, qkv, one_of(layer.qkv_bias))]
-    mixed, dqkv, dbias = _call(_attend_backward, (len(x), heads), inputs, outputs)
-    dqkv = dqkv.reshape(*x.shape[:2], -1)
+    parts = _by_env(_in_parts(total, ROWS_BACK))
+    inputs = [parts, _by_env(_in_parts(dy, ROWS_BACK)), _whole(layer.small)]
+    count = len(parts[0])
+    outputs = [parts, _by_env(one_of(layer.small, count))]
+    dtotal, dsmall = _call(_feedforward_backward, (count,), inputs, outputs)
+    dtotal, qkv = dtotal.reshape(x.shape), _qkv(layer, x)
+    dmixed = _product(dtotal, layer.mix, 0)[:, None]
+    inputs = [_by_env(segments), _by_head(qkv, heads), _by_head(dmixed, heads)]
+    dbias = one_of(layer.qkv_bias, len(segments))
+    outputs = [_by_head(dmixed, heads), _by_head(qkv, heads), _by_env_and_head(dbias, heads)]
+    kernel = functools.partial(_attend_backward, block, _blocks(len(x), len(segments), block))
+    mixed, dqkv, dbias = _call(kernel, (len(segments), heads), inputs, outputs)
+    dqkv = dqkv.reshape(len(x), -1)
     gradient = FusedLayer(
-        _over_nodes(dqkv, x), dbias.sum(0), _over_nodes(dtotal, mixed), dsmall.sum(0)
+        _over_rows(dqkv, x), dbias.sum(0), _over_rows(dtotal, mixed[:, 0]), dsmall.sum(0)
     )
     gradient = jax.tree.map(lambda new, old: new.astype(old.dtype), gradient, layer)
     return gradient, dtotal + _product(dqkv, layer.qkv, 0), None
@@ -148,21 +211,24 @@ def _apply_backward(heads: int, residuals: tuple, dy: Array) -> tuple:
 apply.defvjp(_apply_forward, _apply_backward)
 
 
-def _qkv(layer: FusedLayer, x: Array) -> Float[Array, "envs nodes 3 size"]:
+def _in_parts(x: Float[Array, "rows size"], rows: int) -> Float[Array, "parts some size"]:
+    return x.reshape(-1, rows, x.shape[1])
+
+
+def _qkv(layer: FusedLayer, x: Array) -> Float[Array, "rows 3 size"]:
     """Queries, keys and values of all nodes."""
     qkv = _product(x, layer.qkv, 1) + layer.qkv_bias.reshape(-1)
-    return qkv.reshape(*x.shape[:2], 3, x.shape[2])
+    return qkv.reshape(len(x), 3, -1)
 
 
-def _product(x: Float[Array, "envs nodes in"], weight: Array, side: int) -> Array:
+def _product(x: Float[Array, "rows in"], weight: Array, side: int) -> Array:
     """Of every node and a weight matrix, whose `side` is as long as a node."""
-    return jax.lax.dot_general(x, weight, (((2,), (side,)), ((), ())))
+    return jax.lax.dot_general(x, weight, (((1,), (side,)), ((), ())))
 
 
-def _over_nodes(dy: Float[Array, "envs nodes out"], x: Float[Array, "envs nodes in"]) -> Array:
+def _over_rows(dy: Float[Array, "rows out"], x: Float[Array, "rows in"]) -> Array:
     """A weight gradient: the sum over all nodes of all environments."""
-    both = ((0, 1), (0, 1))
-    return jax.lax.dot_general(dy, x, (both, ((), ())), preferred_element_type=jnp.float32)
+    return jax.lax.dot_general(dy, x, (((0,), (0,)), ((), ())), preferred_element_type=jnp.float32)
 
 
 Part = tuple[Any, pl.BlockSpec]
@@ -175,6 +241,11 @@ def _by_env(x: Any) -> Part:
 
 def _by_head(x: Any, heads: int) -> Part:
     """What belongs to a head is side by side in the last axis."""
+    block = (*x.shape[:-1], x.shape[-1] // heads)
+    return x, pl.BlockSpec(block, lambda _, head: (*[0] * (x.ndim - 1), head))
+
+
+def _by_env_and_head(x: Any, heads: int) -> Part:
     block = (None, *x.shape[1:-1], x.shape[-1] // heads)
     return x, pl.BlockSpec(block, lambda env, head: (env, *[0] * (x.ndim - 2), head))
 
@@ -193,7 +264,7 @@ def _call(kernel: Any, grid: tuple, inputs: list[Part], outputs: list[Part]) -> 
         out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype) for x, _ in outputs],
         compiler_params=triton.CompilerParams(num_warps=WARPS, num_stages=1),
         interpret=jax.default_backend() == "cpu",
-        name=kernel.__name__.strip("_"),
+        name=getattr(kernel, "func", kernel).__name__.strip("_"),
     )(*(x for x, _ in inputs))
 
 
@@ -207,34 +278,71 @@ def _dot(a: Array, b: Array, sides: tuple[int, int] = (1, 0)) -> Array:
     return jax.lax.dot_general(a, b, over, preferred_element_type=jnp.float32)
 
 
-def _attention(q: Array, k: Array, absent: Array) -> Array:
-    """What each node attends to: the rows add up to 1."""
-    scores = _dot(q, k, (1, 1)) * q.shape[1] ** -0.5 + absent[None]
-    weights = jnp.exp(scores - scores.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
+class _Segment:
+    """The nodes of one environment: a block of rows, of which the first ones are its own."""
+
+    def __init__(self, segment: Any, block: int, blocks: int):
+        self.rows, self.block = pl.ds(segment[0], block), block
+        self.unused = [segment[2] + block * index for index in range(blocks)]
+        self.own = jnp.arange(block) < segment[1]
+
+    def load(self, ref: Any, part: int = 0) -> Array:
+        """Its rows of one part of what a reference of shape (rows, parts, columns) holds."""
+        own = self.own[:, None, None]
+        rows = triton.load(ref.at[self.rows, pl.ds(part, 1), :], mask=own, other=0.0)
+        return rows.reshape(self.block, ref.shape[2])
+
+    def store(self, ref: Any, x: Array, part: int = 0) -> None:
+        """Into its own rows; and zeros where no environment has any, so that there is nothing
+        that is not a number."""
+        new, parts = x.astype(ref.dtype).reshape(self.block, 1, -1), pl.ds(part, 1)
+        triton.store(ref.at[self.rows, parts, :], new, mask=self.own[:, None, None])
+
+        def clear(start: Array) -> None:
+            ref[pl.ds(start, self.block), parts, :] = jnp.zeros_like(new)
+
+        for start in self.unused:
+            within = jnp.minimum(start, ref.shape[0] - self.block)
+            pl.when(start < ref.shape[0])(functools.partial(clear, within))
+
+    def attention(self, q: Array, k: Array) -> Array:
+        """What each node attends to: the rows add up to 1."""
+        absent = jnp.where(self.own, 0.0, -jnp.inf)
+        scores = _dot(q, k, (1, 1)) * q.shape[1] ** -0.5 + absent[None]
+        weights = jnp.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True)
 
 
-def _attend(qkv_ref: Any, absent_ref: Any, mixed_ref: Any) -> None:
+def _attend(block: int, blocks: int, segment_ref: Any, qkv_ref: Any, mixed_ref: Any) -> None:
     """Attention of one head in one environment."""
-    q, k, v = (qkv_ref[:, part, :] for part in range(3))
-    attention = _attention(q, k, absent_ref[...]).astype(v.dtype)
-    mixed_ref[...] = _dot(attention, v).astype(v.dtype)
+    segment = _Segment(segment_ref, block, blocks)
+    q, k, v = (segment.load(qkv_ref, part) for part in range(3))
+    segment.store(mixed_ref, _dot(segment.attention(q, k).astype(v.dtype), v))
 
 
 def _attend_backward(
-    qkv_ref: Any, absent_ref: Any, dmixed_ref: Any, mixed_ref: Any, dqkv_ref: Any, dbias_ref: Any
+    block: int,
+    blocks: int,
+    segment_ref: Any,
+    qkv_ref: Any,
+    dmixed_ref: Any,
+    mixed_ref: Any,
+    dqkv_ref: Any,
+    dbias_ref: Any,
 ) -> None:
     """Its gradient. What is mixed is computed again: the gradient of `mix` needs it."""
-    (q, k, v), dmixed = (qkv_ref[:, part, :] for part in range(3)), dmixed_ref[...]
-    attention = _attention(q, k, absent_ref[...])
+    segment = _Segment(segment_ref, block, blocks)
+    q, k, v = (segment.load(qkv_ref, part) for part in range(3))
+    dmixed = segment.load(dmixed_ref)
+    attention = segment.attention(q, k)
     short = attention.astype(v.dtype)
-    mixed_ref[...] = _dot(short, v).astype(v.dtype)
+    segment.store(mixed_ref, _dot(short, v))
     dattention = _dot(dmixed, v, (1, 1))
     along = (dattention * attention).sum(-1, keepdims=True)
     dscores = (attention * (dattention - along) * q.shape[1] ** -0.5).astype(v.dtype)
     dqkv = _dot(dscores, k), _dot(dscores, q, (0, 0)), _dot(short, dmixed, (0, 0))
     for part, d in enumerate(dqkv):
-        dqkv_ref[:, part, :] = d.astype(v.dtype)
+        segment.store(dqkv_ref, d, part)
         dbias_ref[part, :] = d.sum(0)
 
 
@@ -288,7 +396,7 @@ def _feedforward_backward(
     block, short, (nodes, size) = _Block(small_ref), total_ref.dtype, total_ref.shape
     row, column = (jax.lax.broadcasted_iota(jnp.int32, (SMALLEST, size), axis) for axis in (0, 1))
     same = (row == column).astype(short)
-    which = jax.lax.broadcasted_iota(jnp.int32, (SMALLEST, ROWS_BACK), 0)
+    which = jax.lax.broadcasted_iota(jnp.int32, (SMALLEST, STRIP), 0)
 
     def columns(name: str, x: Array) -> Array:
         """Sums of columns as one row of many: a product adds them faster than a reduction."""
@@ -296,7 +404,7 @@ def _feedforward_backward(
 
     def back(index: Any, sums: tuple) -> tuple:
         dwiden, dnarrow, dvectors = sums
-        rows = pl.ds(index * ROWS_BACK, ROWS_BACK)
+        rows = pl.ds(index * STRIP, STRIP)
         (normal1, scale1), (normal2, scale2), middle, hidden = block(total_ref[rows, :])
         dy = dy_ref[rows, :].astype(jnp.float32)
         dvectors += columns("norm2_gain", dy * normal2) + columns("norm2_bias", dy)
@@ -315,6 +423,6 @@ def _feedforward_backward(
         return dwiden, dnarrow, dvectors
 
     zeros = (jnp.zeros((SMALLEST, size)),) * 3
-    sums = jax.lax.fori_loop(0, nodes // ROWS_BACK, back, zeros)
+    sums = jax.lax.fori_loop(0, nodes // STRIP, back, zeros)
     for index, part in enumerate(sums):
         dsmall_ref[pl.ds(index * SMALLEST, SMALLEST), :] = part

@@ -5,6 +5,7 @@ holds past observations instead; with "none" it is the paper's nr-WMG on BabyAI.
 """
 
 import dataclasses
+import math
 from typing import Literal
 
 import equinox as eqx
@@ -149,7 +150,7 @@ class WMG(ActorCriticAgent[Memory]):
         core, attention = self.transformer.of_all(*jax.vmap(embed)(observation, memory))
         return Summary(core, jax.vmap(self._remember)(core, observation, memory), attention)
 
-    def for_many(self, observation: Observation, precision: str) -> "WMG":
+    def for_many(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
         """With kernels in place of the Transformer, where there are some for it: they compute in
         bfloat16, on one NVIDIA GPU that can."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
@@ -165,7 +166,8 @@ class WMG(ActorCriticAgent[Memory]):
         factors = sum(factor.present.shape[-1] for factor in observation.factors.values())
         if not fused.fits(self.transformer, 1 + factors + slots):
             return self
-        kernels = fused.FusedTransformer.of(self.transformer)
+        room = 1 + math.ceil(share * factors) + slots
+        kernels = fused.FusedTransformer.of(self.transformer, room)
         return eqx.tree_at(lambda agent: agent.transformer, self, kernels)
 
     def _embed(

@@ -64,6 +64,13 @@ class Outcome:
             return self.error or 0.0
         return float(self.values.std(ddof=1) / len(self.values) ** 0.5)
 
+    def after(self, steps: int) -> "Outcome | None":
+        """What it was after so many steps, if its curve has a point there."""
+        if self.curve is None or steps not in self.curve.steps:
+            return None
+        scores = self.curve.scores[:, self.curve.steps == steps][:, 0]
+        return dataclasses.replace(self, values=scores[np.isfinite(scores)])
+
 
 def pool(name: str, target: Target, out: pathlib.Path) -> dict[str, Outcome]:
     """The outcome of each cell that has results."""
@@ -153,6 +160,8 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: bool) -> tuple[str, 
     other = outcomes.get(claim.other) if isinstance(claim.other, str) else None
     if ours is None or (isinstance(claim.other, str) and other is None):
         return "not judged", "not all cells were run"
+    if claim.after is not None and (ours := ours.after(claim.after)) is None:
+        return "not judged", f"no score after {claim.after:,} steps"
     if any(len(outcome.values) == 0 for outcome in (ours, other) if outcome):
         return "not judged", "every run diverged"
     if claim.full_scale and not full:

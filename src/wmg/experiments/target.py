@@ -29,6 +29,8 @@ class Claim:
     margin: float = 0.0
     times: float = 1.0
     """`other` is multiplied by this first: 1.25 leaves a quarter more."""
+    after: int | None = None
+    """The steps after which `cell` is looked at; by default at its end."""
     full_scale: bool = False
     """Whether it can only be judged at the paper's number of steps."""
 
