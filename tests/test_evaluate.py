@@ -175,7 +175,7 @@ def test_a_summary_is_mean_and_standard_error_over_episodes():
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def stretch(key, spare, episodes, lanes, env=None, agent=None):
     env, agent = env or Errand(), agent or Skilled(jnp.float32(0.6))
-    return evaluate.play_stretch(env, agent, key, spare, episodes, lanes)
+    return evaluate.play_stretch(env, agent, key, jnp.full(episodes + 1, spare), lanes)
 
 
 def fates(key, episodes):
@@ -205,6 +205,19 @@ def test_a_stretch_begins_no_episode_after_one_failure_too_many(lanes, spare):
     assert last <= begun <= last + 9 * (lanes - 1) and begun < 40
     if lanes == 1:
         assert begun == last
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 7])
+def test_a_stretch_ends_where_too_many_of_those_begun_have_failed(lanes):
+    allowed = np.array([0, 1, 1, *[2] * 12, *[40] * 26])
+    env, agent = Errand(), Skilled(jnp.float32(0.6))
+    played = jax.jit(lambda a: evaluate.play_stretch(env, agent, jax.random.key(3), a, lanes))
+    found, expected = np.asarray(played(jnp.array(allowed))), fates(jax.random.key(3), 40)
+    last = int(np.flatnonzero(np.cumsum(expected == evaluate.FAILED) > allowed[1:])[0]) + 1
+    begun = int((found != evaluate.UNPLAYED).sum())
+    np.testing.assert_array_equal(found[:begun], expected[:begun])
+    assert last <= begun and last < 15
+    assert begun < 40 or lanes == 7  # with many lanes, too many had been begun to know
 
 
 def test_a_stretch_that_may_fail_nothing_begins_one_episode_per_lane():

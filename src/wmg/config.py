@@ -253,7 +253,7 @@ class Goal:
     success: float = 0.99
     """The share of episodes that must be solved."""
     episodes: int = 10_000
-    """Fresh episodes of one test; it ends early once the share is out of reach."""
+    """Fresh episodes of one test; it ends early once the share is all but out of reach."""
 
     def __post_init__(self):
         fits = type(self.success) in (int, float) and 0 < self.success <= 1

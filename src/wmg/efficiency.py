@@ -1,7 +1,8 @@
 """Sample efficiency, by the paper's protocol: steps of training until a goal is met.
 
 At every report each run plays fresh episodes. Its test ends as soon as the goal, 99% of 10,000
-episodes, is out of reach; the run ends as soon as the goal is met. The steps it needed are
+episodes, is out of reach, or all but out of reach (`allowed_failures`); the run ends as soon as the
+goal is met. The steps it needed are
 interpolated between its last two tests, as the authors do. A run that never meets the goal is
 *censored*: known to need more steps than it took, and never left out.
 """
@@ -22,6 +23,11 @@ from wmg.types import Agent, Env
 
 GOAL_STREAM = 20_200_713
 """Episodes of these tests come from a key that no training run starts from."""
+UNLIKELY = 1e-9
+"""How seldom an agent that just meets the goal may be taken for one that does not, at any number of
+episodes."""
+FIRST = 64
+"""Episodes that a test begins at once; many tests end with them."""
 TOGETHER = 16
 """Runs that are tested together for long, on an accelerator."""
 
@@ -34,7 +40,7 @@ class Trial:
     """Steps of training that the run had taken."""
     solved: int
     episodes: int
-    """As many as it took to know that the goal is out of reach, or all of them."""
+    """As many as it took to know that the goal is not met, or all of them."""
 
     @property
     def rate(self) -> float:
@@ -49,6 +55,31 @@ class Trial:
 def spare(goal: Goal) -> int:
     """How many episodes may fail; never all of them."""
     return goal.episodes - max(1, math.ceil(goal.success * goal.episodes - 1e-9))
+
+
+def allowed_failures(goal: Goal) -> np.ndarray:
+    """Up to how many failures among the first 0, 1, 2, ... episodes a test goes on.
+
+    Never more than leave the goal within reach; and from `FIRST` episodes on, which are begun at
+    once, no more than an agent that just meets it would have (by Chernoff's bound), but once in
+    10^9 tests.
+    """
+    most, chance, count = spare(goal), 1 - goal.success, 0
+    allowed = np.minimum(np.arange(goal.episodes + 1, dtype=np.int32), most)
+    for episodes in range(FIRST, goal.episodes + 1):
+        while count < min(most, episodes) and not _unlikely(count + 1, episodes, chance):
+            count += 1
+        allowed[episodes] = count
+    return allowed
+
+
+def _unlikely(failures: int, episodes: int, chance: float) -> bool:
+    """Whether so many failures, or more, tell that their chance is above `chance`."""
+    share = failures / episodes
+    if share <= chance:
+        return False
+    solved = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return episodes * (share * math.log(share / chance) + solved) > -math.log(UNLIKELY)
 
 
 def crossing(tests: list[Trial], goal: Goal) -> float | None:
@@ -76,52 +107,58 @@ def read_trials(log: list[dict[str, Any]]) -> list[Trial]:
     return [Trial(line["steps"], line["test_solved"], line["test_episodes"]) for line in tested]
 
 
-def tally(outcomes: np.ndarray, spare: int) -> tuple[int, int]:
+def tally(outcomes: np.ndarray, allowed: np.ndarray) -> tuple[int, int]:
     """Episodes solved and played, in order, up to the failure that is one too many."""
-    failures = np.cumsum(outcomes == FAILED)
-    beyond = np.flatnonzero(failures > spare)
-    played = int(beyond[0]) + 1 if beyond.size else int((outcomes != 0).sum())
+    played = _end(outcomes, allowed) or int((outcomes != 0).sum())
     return int((outcomes[:played] == SOLVED).sum()), played
+
+
+def _end(outcomes: np.ndarray, allowed: np.ndarray) -> int | None:
+    """With how many episodes a test ended early, None if it did not."""
+    beyond = np.cumsum(outcomes == FAILED) > allowed[1 : len(outcomes) + 1]
+    return int(beyond.argmax()) + 1 if beyond.any() else None
 
 
 class Trials:
     """Tests the runs of a batch together.
 
-    Most tests end soon: all runs play a first stretch of episodes, and only those whose goal is
-    still within reach go on. Where a batch is one program, it lasts as long as its longest test:
+    Most tests end soon: all runs play a first stretch of episodes, and only those whose test has
+    not ended in it go on. Where a batch is one program, it lasts as long as its longest test:
     so there the first stretch is a tenth of the whole, and those that go on do so in small groups
     with many lanes each.
     """
 
     def __init__(self, env: Env, goal: Goal, backend: str | None = None):
-        self.spare, self.together = spare(goal), not parallel.on_cpu(backend)
-        first = min(goal.episodes, (8 * (self.spare + 1) + 4) // 5)
-        widths = (first, 64)
+        self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
+        first, widths = min(goal.episodes, FIRST), (FIRST, 64)
         if self.together:
             first, widths = max(first, goal.episodes // 10), (64, 256)
+        self.lengths = [first, goal.episodes - first] if first < goal.episodes else [first]
         self.stretches = [
-            parallel.over_agents(env, episodes, min(episodes, lanes), backend)
-            for episodes, lanes in zip((first, goal.episodes - first), widths, strict=True)
-            if episodes
+            parallel.over_agents(env, min(episodes, lanes), backend)
+            for episodes, lanes in zip(self.lengths, widths, strict=False)
         ]
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
         outcomes = [np.zeros(0, np.int32)] * len(rows)
-        for number in range(len(self.stretches)):
+        begun = 0
+        for number, length in enumerate(self.lengths):
             failed = np.array([(outcome == FAILED).sum() for outcome in outcomes], np.int32)
+            goes_on = np.array([_end(outcome, self.allowed) is None for outcome in outcomes])
             # Those that fail alike need as many episodes, and do not wait for each other.
             left = np.argsort(failed, kind="stable")
-            left = left[failed[left] <= self.spare]
+            left = left[goes_on[left]]
             if left.size:
-                mine = keys[left, number]
-                played = self._play(number, agents, rows[left], mine, self.spare - failed[left])
+                allowed = self.allowed[begun : begun + length + 1] - failed[left, None]
+                played = self._play(number, agents, rows[left], keys[left, number], allowed)
                 for i, more in zip(left, played, strict=True):
                     outcomes[i] = np.concatenate([outcomes[i], more])
-        return [tally(outcome, self.spare) for outcome in outcomes]
+            begun += length
+        return [tally(outcome, self.allowed) for outcome in outcomes]
 
     def _play(
-        self, number: int, agents: Agent, rows: np.ndarray, keys: np.ndarray, spare: np.ndarray
+        self, number: int, agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
     ) -> np.ndarray:
         """The outcomes of a stretch, a row of them for each agent."""
         count = len(rows)
@@ -131,7 +168,7 @@ class Trials:
             size = min(batch, TOGETHER) if number else batch
         groups = [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
         padded = [np.resize(group, size) for group in groups]
-        parts = [self.stretches[number](agents, rows[g], keys[g], spare[g]) for g in padded]
+        parts = [self.stretches[number](agents, rows[g], keys[g], allowed[g]) for g in padded]
         return np.concatenate([p[: len(g)] for p, g in zip(parts, groups, strict=True)])
 
 

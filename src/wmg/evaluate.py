@@ -101,16 +101,18 @@ def play_stretch(
     env: Env,
     agent: Agent,
     key: PRNGKeyArray,
-    spare: Int[Array, ""],
-    episodes: int,
+    allowed: Int[Array, " episodes_and_none"],
     lanes: int,
 ) -> Int[Array, " episodes"]:
-    """The outcomes of episodes, by the policy, until more than `spare` have failed.
+    """The outcomes of episodes, by the policy, until more have failed than are `allowed` of the
+    first 0, 1, 2, ... of them, which may grow with their number.
 
     From then on no episode is begun, but those in progress are played to their end: so the
     episodes with an outcome are always the first ones, as if played one after the other,
     whatever their length. Lanes that are idle or between episodes cost as much as others.
     """
+
+    episodes = len(allowed) - 1
 
     def begin(index: Int[Array, ""]) -> tuple[Any, Observation, Any]:
         return *env.reset(jax.random.fold_in(ekey, index)), agent.initial_memory()
@@ -129,7 +131,7 @@ def play_stretch(
         episode = jnp.where(ended, episodes, now.episode)
         if lanes == episodes:  # every one of them has been begun
             return Lanes(*places, episode, now.begun, outcomes, key)
-        more = (outcomes == FAILED).sum() <= spare
+        more = (outcomes == FAILED).sum() <= allowed[now.begun]
         free = (ended | ~playing) & more
         offered = now.begun + jnp.cumsum(free) - 1
         starts = free & (offered < episodes)

@@ -68,40 +68,41 @@ def over_runs(env: Env, t_max: int, many: Batched = ALONE, backend: str | None =
     return functools.partial(_split_over_devices, batch, {}, env)
 
 
-def over_agents(env: Env, episodes: int, lanes: int, backend: str | None = None) -> Play:
+def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
     """The function that plays a stretch of episodes with each of some agents of a batch.
 
     It takes the batch, the rows to play, the data of a key for each and how many failures each
-    can spare; it gives the outcomes of the episodes, a row for each agent.
+    is allowed; it gives the outcomes of the episodes, a row for each agent.
     """
 
-    def play(env: Env, agent: Agent, key: Array, spare: Int[Array, ""]) -> Int[Array, " episodes"]:
-        key = jax.random.wrap_key_data(key)
-        return evaluate.play_stretch(env, agent, key, spare, episodes, lanes)
+    def play(
+        env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
+    ) -> Int[Array, " episodes"]:
+        return evaluate.play_stretch(env, agent, jax.random.wrap_key_data(key), allowed, lanes)
 
     if on_cpu(backend):
         one = jax.jit(play, compiler_options=cpu_options())
 
         def each(
-            agents: Agent, rows: np.ndarray, keys: np.ndarray, spare: np.ndarray
+            agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
         ) -> np.ndarray:
             def play_row(index: int) -> np.ndarray:
                 mine = take_rows(agents, rows[index])
-                return np.asarray(one(env, mine, jnp.asarray(keys[index]), jnp.int32(spare[index])))
+                return np.asarray(one(env, mine, *map(jnp.asarray, (keys[index], allowed[index]))))
 
             return np.stack(map_over_cores(play_row, len(rows)))
 
         return each
 
     @jax.jit
-    def batch(env: Env, agents: Agent, rows: Array, keys: Array, spare: Array) -> Array:
-        one = lambda row, key, spare: play(env, take(agents, row), key, spare)  # noqa: E731
-        return jax.vmap(one)(rows, keys, spare)
+    def batch(env: Env, agents: Agent, rows: Array, keys: Array, allowed: Array) -> Array:
+        one = lambda row, key, allowed: play(env, take(agents, row), key, allowed)  # noqa: E731
+        return jax.vmap(one)(rows, keys, allowed)
 
     def together(
-        agents: Agent, rows: np.ndarray, keys: np.ndarray, spare: np.ndarray
+        agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
     ) -> np.ndarray:
-        return np.asarray(batch(env, agents, *map(jnp.asarray, (rows, keys, spare))))
+        return np.asarray(batch(env, agents, *map(jnp.asarray, (rows, keys, allowed))))
 
     return together
 
