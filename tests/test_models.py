@@ -63,6 +63,12 @@ def test_a_run_that_a_folder_does_not_have_is_refused(folder, index):
     assert refusal(models.find, str(folder), index) == message
 
 
+def test_a_file_of_the_authors_is_answered_with_the_command_that_converts_it(tmp_path):
+    (tmp_path / "model.pth").write_bytes(b"PK")
+    with pytest.raises(BadInput, match=r"wmg convert .*model\.pth MODEL\.safetensors"):
+        models.find(str(tmp_path / "model.pth"))
+
+
 def test_a_folder_that_has_not_ended_has_no_best_run(folder):
     (folder / "best.safetensors").unlink()
     assert refusal(models.find, str(folder)) == (

@@ -31,6 +31,10 @@ def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
         raise BadInput(f"--run chooses a run of a run folder, and {name} is not one")
     if baseline:
         return _baseline(name)
+    if path.is_file() and path.suffix in (".pth", ".pt"):
+        raise BadInput(
+            f"{path} is PyTorch's: wmg convert {path} MODEL.safetensors makes one of ours"
+        )
     if path.is_file():
         return checkpoint.load_model(path)
     if name in shipped():
