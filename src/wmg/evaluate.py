@@ -104,14 +104,13 @@ def play_stretch(
     allowed: Int[Array, " episodes_and_none"],
     lanes: int,
 ) -> Int[Array, " episodes"]:
-    """The outcomes of episodes, by the policy, until more have failed than are `allowed` of the
-    first 0, 1, 2, ... of them, which may grow with their number.
+    """The outcomes of episodes, by the policy, until too many have failed: `allowed` says how many
+    may, of the first 0, 1, 2, ... of them.
 
     From then on no episode is begun, but those in progress are played to their end: so the
     episodes with an outcome are always the first ones, as if played one after the other,
     whatever their length. Lanes that are idle or between episodes cost as much as others.
     """
-
     episodes = len(allowed) - 1
 
     def begin(index: Int[Array, ""]) -> tuple[Any, Observation, Any]:

@@ -45,28 +45,25 @@ PRESETS = {
     ),
 }
 
-PRESETS["sokoban/wmg-batched"] = (
-    dataclasses.replace(  # found by experiment: docs/results/sokoban.md
-        PRESETS["sokoban/wmg"],
-        hyper=Hyper(
-            learning_rate=1e-4,
-            discount=0.99,
-            entropy=0.01,
-            adam_eps=1e-8,
-            grad_clip=2.0,
-            reward_scale=1.0,
-            anneal=0.98,
-            anneal_every=100_000.0,
-            anneal_after=35_000_000.0,
-        ),
-        batched=Batched(
-            envs=256, windows=4, minibatches=4, passes=2, trace=0.95, precision="bfloat16"
-        ),
-        steps=50_000_000,
-        report_every=250_000,
-    )
+PAPERS = PRESETS["sokoban/wmg"]
+# The same agent in the batched trainer, for a GPU. Numbers were found by experiment:
+# docs/results/sokoban.md.
+PRESETS["sokoban/wmg-batched"] = dataclasses.replace(
+    PAPERS,
+    hyper=dataclasses.replace(
+        PAPERS.hyper,
+        learning_rate=1e-4,
+        discount=0.99,
+        entropy=0.01,
+        adam_eps=1e-8,
+        grad_clip=2.0,
+        reward_scale=1.0,
+        anneal_after=35_000_000.0,
+    ),
+    batched=Batched(envs=256, windows=4, minibatches=4, passes=2, trace=0.95, precision="bfloat16"),
+    steps=50_000_000,
+    report_every=250_000,
 )
-"""The paper's agent in the batched trainer, for an accelerator."""
 
 WMG_PARAMETERS = 4_508_182
 
@@ -135,14 +132,14 @@ TARGETS = {
                 full_scale=True,
             ),
             Claim(
-                "In the batched trainer, too, it solves 84% after 20 million",
+                "In the batched trainer WMG solves more than 84% after 20 million",
                 "wmg-batched",
                 "above",
                 84.0,
                 after=20_000_000,
             ),
             Claim(
-                "and after 50 million more than DRC's 93.4%",
+                "In the batched trainer WMG solves more than DRC's 93.4% after 50 million",
                 "wmg-batched",
                 "above",
                 93.4,
