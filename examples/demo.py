@@ -18,7 +18,9 @@ from wmg.config import Goal
 FOLDER = pathlib.Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
 OURS = pathlib.Path(__file__).parents[1] / "results" / "babyai-table" / "report.json"
 PAPER = 1600
-SEED = 0
+SEED = 1
+"""One that is solved, by what jax 0.10 and 0.12 compute on our machine. On another one rounding may
+lead it elsewhere: level 1 is unstable, and about one run in sixteen is never solved."""
 
 preset = experiments.find_preset("babyai/level1/wmg-factored")
 config = dataclasses.replace(preset, seed=SEED, report_every=100, goal=Goal(episodes=1000))
