@@ -14,28 +14,40 @@ import jax
 
 from wmg import checkpoint, evaluate, experiments, plots, progress, render, train
 from wmg.config import Goal
+from wmg.results import Result
 
-FOLDER = pathlib.Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
+RUNS = pathlib.Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
 OURS = pathlib.Path(__file__).parents[1] / "results" / "babyai-table" / "report.json"
 PAPER = 1600
-SEED = 1
-"""One that is solved, by what jax 0.10 and 0.12 compute on our machine. On another one rounding may
-lead it elsewhere: level 1 is unstable, and about one run in sixteen is never solved."""
+SEEDS = (1, 2, 3)
+"""The first is solved, by what jax 0.10 and 0.12 compute on our machine. On another one rounding
+may lead it elsewhere: level 1 is unstable, and some runs are not solved in five times the paper's
+median. Then the next is trained."""
 
 preset = experiments.find_preset("babyai/level1/wmg-factored")
-config = dataclasses.replace(preset, seed=SEED, report_every=100, goal=Goal(episodes=1000))
+config = dataclasses.replace(preset, report_every=100, goal=Goal(episodes=1000))
 env = checkpoint.make_env(config.env)
+
+
+def learn(seed: int) -> tuple[Result, pathlib.Path]:
+    """A run of its own seed, to its end, and where it was saved."""
+    folder = RUNS / f"seed-{seed}"
+    with progress.display() as show:
+        return train.train(dataclasses.replace(config, seed=seed), folder, show=show), folder
+
 
 print(
     "Training WMG on GoToObj until it solves 99% of 1,000 fresh episodes; a test every 100 steps."
 )
-with progress.display() as show:
-    result = train.train(config, FOLDER, show=show)
+result, folder = learn(SEEDS[0])
+for seed in SEEDS[1:]:
+    if result.crossings[0] is not None or not result.finished:
+        break
+    print(f"\nNot solved within {config.steps:,} interactions: some runs are not. Another one:")
+    result, folder = learn(seed)
 
-(needed,) = result.crossings
-if needed is None:
-    print(f"\nNot solved within {config.steps:,} interactions: one run in some does that.")
-else:
+needed = result.crossings[0]
+if needed is not None:
     print(f"\nSolved after {needed:,.0f} interactions. The paper's median of 100 runs: {PAPER:,}.")
 if OURS.exists():
     cell = json.loads(OURS.read_text())["cells"].get("level1-wmg-factored")
@@ -55,9 +67,9 @@ for states in itertools.islice(solved, 3):
 
 curve = plots.Curve(result.steps, result.scores)
 title = "WMG on GoToObj"
-plots.learning_curves({"WMG": curve}, FOLDER / "curve.png", title=title, ylabel="% of episodes")
-print(f"\nlearning curve: {FOLDER / 'curve.png'}")
+plots.learning_curves({"WMG": curve}, folder / "curve.png", title=title, ylabel="% of episodes")
+print(f"\nlearning curve: {folder / 'curve.png'}")
 if frames:
-    render.gif(frames, FOLDER / "episodes.gif")
-    print(f"three solved episodes: {FOLDER / 'episodes.gif'}")
-print(f"the trained agent: {FOLDER / 'best.safetensors'}")
+    render.gif(frames, folder / "episodes.gif")
+    print(f"three solved episodes: {folder / 'episodes.gif'}")
+print(f"the trained agent: {folder / 'best.safetensors'}")

@@ -9,11 +9,10 @@ import pathlib
 import shutil
 import sys
 
-import jax
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from wmg import checkpoint, experiments, models
+from wmg import models
 from wmg.commands.view import make_player
 from wmg.config import Sokoban
 from wmg.viewer import server
@@ -25,21 +24,13 @@ FIRST_MEMO_OF_PATHFINDING = 1
 
 
 def shipped(name: str) -> Player:
-    """A model of the package."""
+    """A model of the package; on Sokoban, with the package's own levels."""
     agent, settings = models.find(name)
-    assert settings.env is not None
-    return make_player(name, agent, settings, settings.env, greedy=False)
-
-
-def untrained(preset: str) -> Player:
-    """The agent of a preset of Sokoban as it is before training, on levels of the package."""
-    settings = experiments.find_preset(preset)
-    assert isinstance(settings.env, Sokoban)
-    levels = dataclasses.replace(settings.env, levels="embedded-test")
-    settings = dataclasses.replace(settings, env=levels)
-    env = checkpoint.make_env(settings.env)
-    agent = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
-    return Player(f"{preset}, untrained", agent, env, settings)
+    env = settings.env
+    assert env is not None
+    if isinstance(env, Sokoban):
+        env = dataclasses.replace(env, levels="embedded-test")
+    return make_player(name, agent, settings, env, greedy=False)
 
 
 def take(
@@ -75,14 +66,12 @@ def main(folder: pathlib.Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("there is no chromium here")
-    named = [name for name in models.shipped() if name.startswith("sokoban")]
-    sokoban = shipped(named[0]) if named else untrained("sokoban/wmg")
     wanted = {
         "viewer-pathfinding.png": (
             shipped("pathfinding-wmg"), 0, "lllllll", FIRST_MEMO_OF_PATHFINDING, "light",
         ),
         "viewer-babyai.png": (shipped("babyai-level4-wmg"), 0, "lllll", None, "dark"),
-        "viewer-sokoban.png": (sokoban, 0, "lllllll", None, "light"),
+        "viewer-sokoban.png": (shipped("sokoban-wmg"), 0, "lllllll", None, "light"),
     }  # fmt: skip
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -43,6 +43,15 @@ def test_above_a_number_means_by_more_than_two_standard_errors(value, error, ver
     assert judge(claim, {"a": outcome(value, error=error)}, True)[0] == verdict
 
 
+def test_a_single_trained_run_has_no_standard_error_and_its_verdict_says_so():
+    curve = plots.Curve(np.array([5.0]), np.array([[94.9]]))
+    alone = dataclasses.replace(outcome(94.9), curve=curve)
+    assert np.isnan(alone.standard_error)
+    verdict = judge(Claim("x", "a", "above", 93.4), {"a": alone}, True)
+    assert verdict == ("holds", "94.90 against 93.40, from a single run")
+    assert judge(Claim("x", "a", "above", 95), {"a": alone}, True)[0] == "fails"
+
+
 @pytest.mark.parametrize(
     ("other", "verdict"),
     [((86, 88), "holds"), ((88, 90), "fails"), ((94, 96), "fails")],

@@ -77,6 +77,12 @@ def test_in_the_batched_trainer_agent_and_environment_are_the_same():
     assert batched.batched.envs > 1 and PRESET.batched.envs == 1
 
 
+def test_to_20_million_it_is_annealed_as_the_papers_is():
+    cell = experiments.TARGETS["sokoban"].cells["wmg-batched-20m"].config
+    assert (cell.steps, cell.hyper.anneal_after) == (PRESET.steps, PRESET.hyper.anneal_after)
+    assert cell.batched == experiments.PRESETS["sokoban/wmg-batched"].batched
+
+
 def test_what_others_reach_grows_with_steps():
     for numbers in sokoban.PUBLISHED.values():
         assert list(numbers) == sorted(numbers)

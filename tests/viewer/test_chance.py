@@ -30,6 +30,6 @@ def test_whole_episodes_are_played_as_eval_plays_them():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pathfinding-wmg", "babyai-level4-wmg"])
+@pytest.mark.parametrize("name", ["pathfinding-wmg", "babyai-level4-wmg", "sokoban-wmg"])
 def test_trained_agents_play_as_in_eval(name):
     check_episodes(players.shipped(name))

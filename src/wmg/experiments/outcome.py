@@ -56,12 +56,13 @@ class Outcome:
 
     @property
     def standard_error(self) -> float:
-        """Of the centre; infinite where the median's interval has no upper end."""
+        """Of the centre; infinite where the median's interval has no upper end, not a number where
+        there is one run alone."""
         if self.censored:
             low, high = stats.censored_median_interval(self.values)
             return (high - low) / 3.92 if np.isfinite(high) else np.inf
-        if self.error is not None or len(self.values) < 2:
-            return self.error or 0.0
+        if len(self.values) < 2:
+            return float("nan") if self.curve else self.error or 0.0
         return float(self.values.std(ddof=1) / len(self.values) ** 0.5)
 
     def after(self, steps: int) -> "Outcome | None":
@@ -181,6 +182,8 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: bool) -> tuple[str, 
         return ("holds" if gap > 0 else "fails"), numbers
     if other is None and claim.kind == "below":  # an upper limit for our own number
         return ("holds" if gap >= 0 else "fails"), numbers
+    if np.isnan(error):
+        return ("holds" if gap > claim.margin else "fails"), f"{numbers}, from a single run"
     verdict = gap > max(claim.margin, 2 * error)
     return ("holds" if verdict else "fails"), f"{numbers}, standard error of the gap {error:.2f}"
 

@@ -73,6 +73,13 @@ def on_boxoban(name: str) -> Config:
     return dataclasses.replace(PRESETS[name], env=Sokoban("unfiltered-train", cells=57))
 
 
+def batched_to_20_million() -> Config:
+    """The batched preset for as many steps as the paper's, with the paper's annealing."""
+    preset = on_boxoban("sokoban/wmg-batched")
+    hyper = dataclasses.replace(preset.hyper, anneal_after=PAPERS.hyper.anneal_after)
+    return dataclasses.replace(preset, hyper=hyper, steps=PAPERS.steps)
+
+
 PUBLISHED = {
     "DRC(3,3)": {
         10_000_000: 34.4,
@@ -113,7 +120,8 @@ TARGETS = {
         runs=20,
         cells={
             "wmg": Cell("WMG", on_boxoban("sokoban/wmg"), 84.0),
-            "wmg-batched": Cell("WMG, batched trainer", on_boxoban("sokoban/wmg-batched")),
+            "wmg-batched-20m": Cell("WMG, batched trainer, 20M", batched_to_20_million()),
+            "wmg-batched": Cell("WMG, batched trainer, 50M", on_boxoban("sokoban/wmg-batched")),
         },
         claims=(
             Claim(
@@ -133,7 +141,7 @@ TARGETS = {
             ),
             Claim(
                 "In the batched trainer WMG solves more than 84% after 20 million",
-                "wmg-batched",
+                "wmg-batched-20m",
                 "above",
                 84.0,
                 after=20_000_000,
