@@ -1,13 +1,14 @@
 """Held-out episodes: how well an agent plays, without learning."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from wmg.types import Agent, Env, EnvSpec, Observation
 
@@ -20,78 +21,127 @@ class Episodes(eqx.Module):
     success: Bool[Array, "*episodes"]
 
 
-def play_episode(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool) -> Episodes:
-    """One episode, acting by the policy or, if `greedy`, by its most likely action."""
-    rkey, pkey, ekey = jax.random.split(key, 3)
-    return play_from(env, agent, *env.reset(rkey), pkey, ekey, greedy)
+Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
+"""Of one step: Gumbel noise for the policy, and the environment's key."""
 
 
-def play_from(
-    env: Env,
-    agent: Agent,
-    state: Any,
-    observation: Observation,
-    pkey: PRNGKeyArray,
-    ekey: PRNGKeyArray,
-    greedy: bool,
-    thinking: int = 0,
-) -> Episodes:
-    """The episode that starts so. In the first `thinking` steps action 0 is taken, whatever the
-    agent would do."""
+def chance_of(env: Env, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]) -> Chance:
+    """That of a step of a held-out episode."""
     steps = env.spec.max_steps
-    noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
-    acts = jnp.arange(steps) >= thinking
-
-    def step(carry: tuple, inputs: tuple[Array, Array, Array]) -> tuple[tuple, None]:
-        state, observation, memory, over, so_far = carry
-        output = agent(observation, memory)
-        action = jnp.where(inputs[2], jnp.argmax(output.logits + inputs[0]), 0)
-        after = env.step(state, action, inputs[1])
-        so_far = Episodes(
-            so_far.reward + jnp.where(over, 0.0, after.reward),
-            so_far.length + ~over,
-            jnp.where(over, so_far.success, after.success),
-        )
-        return (
-            after.state,
-            after.observation,
-            output.memory,
-            over | after.done,
-            so_far,
-        ), None
-
-    nothing = Episodes(jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
-    start = (state, observation, agent.initial_memory(), jnp.zeros((), bool), nothing)
-    (*_, result), _ = jax.lax.scan(step, start, (noise, jax.random.split(ekey, steps), acts))
-    return result
-
-
-@functools.partial(jax.jit, static_argnums=(3, 4, 5))
-def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, batch: int) -> Episodes:
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(episodes))
-    play = lambda key: play_episode(env, agent, key, greedy)  # noqa: E731
-    return jax.lax.map(play, keys, batch_size=batch)
-
-
-def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
-    """The episodes of a test seed: the same for every agent, sampled actions aside."""
-    batch = min(episodes, 250 if jax.default_backend() == "cpu" else 10_000)
-    key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
-    return jax.device_get(_play(env, agent, key, episodes, greedy, batch))
+    noise = jax.random.gumbel(pkey, (steps, env.spec.actions))
+    return noise[time], jax.random.split(ekey, steps)[time]
 
 
 class Lanes(eqx.Module):
-    """Episodes of a stretch in progress: each lane plays one, then the next nobody has begun."""
+    """Episodes in progress: each lane plays one, then the next nobody has begun."""
 
     state: PyTree[Any]
     observation: Observation
     memory: PyTree[Any]
+    time: Int[Array, " lanes"]
     episode: Int[Array, " lanes"]
     """Which episode each lane plays; one beyond the last means none."""
     begun: Int[Array, ""]
-    outcomes: Int[Array, " episodes"]
-    """UNPLAYED, FAILED or SOLVED."""
-    key: PRNGKeyArray
+    failed: Int[Array, ""]
+    played: Episodes
+    """So far; those of length 0 have not been begun."""
+
+
+def play(
+    env: Env,
+    agent: Agent,
+    begin: Callable[[Int[Array, ""]], tuple[Any, Observation]],
+    chance: Callable[[Int[Array, ""], Int[Array, ""]], Chance],
+    episodes: int,
+    lanes: int,
+    *,
+    greedy: bool = False,
+    thinking: int = 0,
+    allowed: Int[Array, " episodes_and_none"] | None = None,
+) -> Episodes:
+    """Episodes 0, 1, 2, ..., acting by the policy or, if `greedy`, by its most likely action.
+    `begin` is how each starts, `chance` what is random in it at each time. In its first `thinking`
+    steps action 0 is taken.
+
+    `allowed` says how many of the first 0, 1, 2, ... of them may fail. Once more have, no episode
+    is begun, but those in progress are played to their end: so the episodes that were played are
+    always the first ones, as if one after the other, whatever their length. Lanes that are idle
+    or between episodes cost as much as others.
+    """
+
+    def act(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
+        output, (noise, key) = agent(observation, memory), chance(episode, time)
+        best = jnp.argmax(output.logits + (0.0 if greedy else noise))
+        after = env.step(state, jnp.where(time >= thinking, best, 0), key)
+        return after, output.memory
+
+    def step(now: Lanes) -> Lanes:
+        lane = now.state, now.observation, now.memory, now.time, now.episode
+        after, memory = jax.vmap(act)(*lane)
+        time, idle = now.time + 1, now.episode == episodes
+        ended = ~idle & (after.terminated | after.truncated | (time == env.spec.max_steps))
+        played = Episodes(
+            now.played.reward.at[now.episode].add(after.reward, mode="drop"),
+            now.played.length.at[now.episode].add(1, mode="drop"),
+            now.played.success.at[now.episode].set(after.success, mode="drop"),
+        )
+        failed = now.failed + (ended & ~after.success).sum(dtype=jnp.int32)
+        episode = jnp.where(ended, episodes, now.episode)
+        lane = after.state, after.observation, memory, time, episode
+        now = Lanes(*lane, now.begun, failed, played)
+        if lanes == episodes:  # every one of them has been begun
+            return now
+        more = True if allowed is None else failed <= allowed[now.begun]
+        return _refill(now, jax.vmap(fresh), more)
+
+    def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
+        return *begin(index), agent.initial_memory(), jnp.int32(0)
+
+    first, none = jnp.arange(lanes), jnp.zeros(episodes, jnp.int32)
+    nothing = Episodes(none.astype(jnp.float32), none, none.astype(bool))
+    start = Lanes(*jax.vmap(fresh)(first), first, jnp.int32(lanes), jnp.int32(0), nothing)
+    return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).played
+
+
+def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple], more: Any) -> Lanes:
+    """Lanes that are idle take the next episodes, if there are more."""
+    episodes = len(now.played.length)
+    idle = (now.episode == episodes) & more
+    offered = now.begun + jnp.cumsum(idle) - 1
+    starts = idle & (offered < episodes)
+    lane = now.state, now.observation, now.memory, now.time
+    lane = jax.vmap(_choose)(starts, fresh(offered), lane)
+    episode = jnp.where(starts, offered, now.episode)
+    return Lanes(*lane, episode, now.begun + starts.sum(dtype=jnp.int32), now.failed, now.played)
+
+
+def _choose(condition: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+
+
+def lanes_for(episodes: int) -> int:
+    """How many episodes are best played at once: on a CPU few, so that at the end few are idle."""
+    return min(episodes, 64 if jax.default_backend() == "cpu" else 10_000)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5))
+def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: int) -> Episodes:
+    def keys(index: Int[Array, ""]) -> Key[Array, "3"]:
+        return jax.random.split(jax.random.fold_in(key, index), 3)
+
+    def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return env.reset(keys(index)[0])
+
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        return chance_of(env, *keys(index)[1:], time)
+
+    return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
+
+
+def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
+    """The episodes of a test seed: the same for every agent, sampled actions aside."""
+    key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
+    return jax.device_get(_play(env, agent, key, episodes, greedy, lanes_for(episodes)))
 
 
 UNPLAYED, FAILED, SOLVED = range(3)
@@ -104,51 +154,18 @@ def play_stretch(
     allowed: Int[Array, " episodes_and_none"],
     lanes: int,
 ) -> Int[Array, " episodes"]:
-    """The outcomes of episodes, by the policy, until too many have failed: `allowed` says how many
-    may, of the first 0, 1, 2, ... of them.
-
-    From then on no episode is begun, but those in progress are played to their end: so the
-    episodes with an outcome are always the first ones, as if played one after the other,
-    whatever their length. Lanes that are idle or between episodes cost as much as others.
-    """
-    episodes = len(allowed) - 1
-
-    def begin(index: Int[Array, ""]) -> tuple[Any, Observation, Any]:
-        return *env.reset(jax.random.fold_in(ekey, index)), agent.initial_memory()
-
-    def step(now: Lanes) -> Lanes:
-        key, nkey, skey = jax.random.split(now.key, 3)
-        output = jax.vmap(agent)(now.observation, now.memory)
-        noise = jax.random.gumbel(nkey, output.logits.shape)
-        actions = jnp.argmax(output.logits + noise, axis=1)
-        after = jax.vmap(env.step)(now.state, actions, jax.random.split(skey, lanes))
-        playing = now.episode < episodes
-        ended = playing & (after.terminated | after.truncated)
-        won = jnp.where(after.success, SOLVED, FAILED)
-        outcomes = now.outcomes.at[jnp.where(ended, now.episode, episodes)].set(won, mode="drop")
-        places = (after.state, after.observation, output.memory)
-        episode = jnp.where(ended, episodes, now.episode)
-        if lanes == episodes:  # every one of them has been begun
-            return Lanes(*places, episode, now.begun, outcomes, key)
-        more = (outcomes == FAILED).sum() <= allowed[now.begun]
-        free = (ended | ~playing) & more
-        offered = now.begun + jnp.cumsum(free) - 1
-        starts = free & (offered < episodes)
-        fresh = jax.vmap(begin)(offered)
-        state, observation, memory = jax.vmap(_choose)(starts, fresh, places)
-        episode = jnp.where(starts, offered, episode)
-        begun = now.begun + starts.sum(dtype=jnp.int32)
-        return Lanes(state, observation, memory, episode, begun, outcomes, key)
-
+    """What became of episodes, by the policy, up to the failure that is one too many."""
     ekey, pkey = jax.random.split(key)
-    first = jnp.arange(lanes)
-    nothing = jnp.full(episodes, UNPLAYED, jnp.int32)
-    start = Lanes(*jax.vmap(begin)(first), first, jnp.int32(lanes), nothing, pkey)
-    return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).outcomes
 
+    def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return env.reset(jax.random.fold_in(ekey, index))
 
-def _choose(condition: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        nkey, skey = jax.random.split(jax.random.fold_in(jax.random.fold_in(pkey, index), time))
+        return jax.random.gumbel(nkey, (env.spec.actions,)), skey
+
+    played = play(env, agent, begin, chance, len(allowed) - 1, lanes, allowed=allowed)
+    return jnp.where(played.length == 0, UNPLAYED, jnp.where(played.success, SOLVED, FAILED))
 
 
 TEST_STREAM = 20_200_708

@@ -8,26 +8,26 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Array, Bool, Int
 
 from wmg import checkpoint, config, evaluate, stats
 from wmg.config import BadInput
 from wmg.envs.sokoban import Sokoban
-from wmg.evaluate import Episodes
+from wmg.evaluate import Chance, Episodes
 from wmg.types import Agent
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def _play(
-    env: Sokoban, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, batch: int
+    env: Sokoban, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
 ) -> Episodes:
-    def play(index: jax.Array) -> Episodes:
-        pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
-        return evaluate.play_from(env, agent, *env.start(index), pkey, ekey, greedy, thinking)
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        return evaluate.chance_of(env, *jax.random.split(jax.random.fold_in(key, index)), time)
 
-    return jax.lax.map(play, jnp.arange(count), batch_size=batch)
+    return evaluate.play(
+        env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking
+    )
 
 
 def count_levels(env: Sokoban, wanted: int | None) -> int:
@@ -56,10 +56,10 @@ def play_levels(
     count = count_levels(env, count)
     if not 0 <= thinking <= 10_000:
         raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
-    batch = min(count, 250 if jax.default_backend() == "cpu" else 1000)
+    lanes = min(1000, evaluate.lanes_for(count))
     key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), seed)
     longer = dataclasses.replace(env, max_steps=env.max_steps + thinking)
-    played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, batch))
+    played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, lanes))
     return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)
 
 

@@ -65,11 +65,11 @@ def test_a_new_kind_of_state_registers_its_own_picture():
 def test_a_recorded_episode_is_the_one_that_evaluation_plays(make):
     env = make()
     agent = random_agent(env)
-    play = jax.jit(lambda key: evaluate.play_episode(env, agent, key, False))
-    successes = set()
-    for seed in range(8):
-        played = play(jax.random.key(seed))
-        states = render.record(env, agent, jax.random.key(seed))
+    key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), 1)
+    all_played, successes = evaluate.evaluate(env, agent, 1, 8), set()
+    for episode in range(8):
+        played = jax.tree.map(lambda each, episode=episode: each[episode], all_played)
+        states = render.record(env, agent, jax.random.fold_in(key, episode))
         assert [int(state.time) for state in states] == list(range(int(played.length) + 1))
         successes.add(bool(played.success))
         if make is room:

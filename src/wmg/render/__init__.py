@@ -47,7 +47,8 @@ ansi.register(Board, sokoban.ansi)
 
 
 def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:
-    """The states of one episode, first and last included, as `evaluate.play_episode` plays it."""
+    """The states of one episode, first and last included, as a held-out episode of
+    that key is played."""
     states, done = _play(env, agent, key, greedy)
     return one_by_one(states)[: int(np.argmax(done)) + 2]
 
