@@ -20,7 +20,7 @@ MODULES = pytest.mark.parametrize("module", SOURCES)
 LAYERS = [
     {"types", "config", "stats", "runlog", "cache"},
     {"agents", "envs"},
-    {"deferred", "a3c", "batched", "evaluate", "checkpoint", "runfolder"},
+    {"deferred", "loops", "a3c", "batched", "evaluate", "checkpoint", "runfolder"},
     {"parallel"},
     {"efficiency", "roster"},
     {"results"},

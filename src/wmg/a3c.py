@@ -10,7 +10,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg import deferred
+from wmg import deferred, loops
 from wmg.config import HYPER_NAMES, BadInput, Hyper
 from wmg.types import Agent, Env, Learner, Observation, Summary
 
@@ -221,10 +221,13 @@ def window(
             scene, over, moment = play_step(env, run.agent, summary, scene, noise, key, over)
             return (scene, over), (moment, seen())
 
-        start = (run.scene, jnp.zeros((), bool))
-        (scene, over), (moments, inputs) = jax.lax.scan(
-            step, start, (taps, noise, keys), unroll=unroll
-        )
+        if unroll == 1 and 1 < time < env.spec.max_steps:
+            (scene, over), (moments, inputs) = until_over(step, run.scene, taps, (noise, keys))
+        else:
+            start = (run.scene, jnp.zeros((), bool))
+            (scene, over), (moments, inputs) = jax.lax.scan(
+                step, start, (taps, noise, keys), unroll=unroll
+            )
         ahead = jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
         logits, value = decide_all(rest, moments.summary)
         terms = loss_terms(logits, value, moments, jnp.where(over, 0.0, ahead), hyper)
@@ -246,6 +249,30 @@ def window(
         key = jax.random.wrap_key_data(jnp.where(active, data(key), data(run.key)))
     diverged = run.diverged | (active & ~finite)
     return Run(agent, optimizer, scene, key, run.steps + totals.steps, diverged), totals
+
+
+def until_over(
+    step: Callable[[tuple, tuple], tuple[tuple, tuple]], scene: Scene, taps: Any, inputs: tuple
+) -> tuple[tuple[Scene, Bool[Array, ""]], tuple[Moment, Any]]:
+    """What a scan of a window's `step` gives, without the steps after the episode's end."""
+
+    def split(scene: Scene) -> tuple[Any, tuple]:
+        moving, fixed = eqx.partition(scene.memory, eqx.is_inexact_array)
+        return moving, (scene.state, scene.observation, fixed)
+
+    def join(moving: Any, rest: tuple) -> Scene:
+        return Scene(rest[0], rest[1], eqx.combine(moving, rest[2]))
+
+    def one(moving: Any, rest: tuple, tap: Any, inputs: tuple) -> loops.Outcome:
+        before = (join(moving, rest), jnp.zeros((), bool))
+        (scene, over), (moment, seen) = step(before, (tap, *inputs))
+        moving, rest = split(scene)
+        return (moving, moment.summary), (rest, over, (moment, seen))
+
+    last, further = loops.scan_until(one, *split(scene), taps, inputs)
+    (moving, summaries), (rest, over, (moments, seen)) = last, further
+    moments = eqx.tree_at(lambda moments: moments.summary, moments, summaries)
+    return (join(moving, rest), over), (moments, seen)
 
 
 def bootstrap(agent: Agent, scene: Scene) -> Float[Array, ""]:

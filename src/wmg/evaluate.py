@@ -92,7 +92,8 @@ def play(
         if lanes == episodes:  # every one of them has been begun
             return now
         more = True if allowed is None else failed <= allowed[now.begun]
-        return _refill(now, jax.vmap(fresh), more)
+        wanted = (episode == episodes).any() & (now.begun < episodes) & more
+        return jax.lax.cond(wanted, lambda: _refill(now, jax.vmap(fresh)), lambda: now)
 
     def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
         return *begin(index), agent.initial_memory(), jnp.int32(0)
@@ -103,16 +104,18 @@ def play(
     return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).played
 
 
-def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple], more: Any) -> Lanes:
-    """Lanes that are idle take the next episodes, if there are more."""
+def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple]) -> Lanes:
+    """Lanes that are idle take the next episodes."""
     episodes = len(now.played.length)
-    idle = (now.episode == episodes) & more
+    idle = now.episode == episodes
     offered = now.begun + jnp.cumsum(idle) - 1
     starts = idle & (offered < episodes)
-    lane = now.state, now.observation, now.memory, now.time
-    lane = jax.vmap(_choose)(starts, fresh(offered), lane)
-    episode = jnp.where(starts, offered, now.episode)
-    return Lanes(*lane, episode, now.begun + starts.sum(dtype=jnp.int32), now.failed, now.played)
+    lane = now.state, now.observation, now.memory, now.time, now.episode
+    state, observation, memory, time, episode = jax.vmap(_choose)(
+        starts, (*fresh(offered), offered), lane
+    )
+    begun = now.begun + starts.sum(dtype=jnp.int32)
+    return Lanes(state, observation, memory, time, episode, begun, now.failed, now.played)
 
 
 def _choose(condition: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
@@ -133,7 +136,8 @@ def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: 
         return env.reset(keys(index)[0])
 
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
-        return chance_of(env, *keys(index)[1:], time)
+        _, pkey, ekey = keys(index)
+        return chance_of(env, pkey, ekey, time)
 
     return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
 

@@ -23,7 +23,8 @@ def _play(
     env: Sokoban, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
 ) -> Episodes:
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
-        return evaluate.chance_of(env, *jax.random.split(jax.random.fold_in(key, index)), time)
+        pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
+        return evaluate.chance_of(env, pkey, ekey, time)
 
     return evaluate.play(
         env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking

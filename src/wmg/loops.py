@@ -1,0 +1,108 @@
+"""A scan that may stop early, and its gradient.
+
+`jax.lax.scan` takes all of its steps, and `jax.lax.while_loop` has no gradient. A window of
+training often ends before its last step, with the episode; what follows would be computed for
+nothing, forwards and backwards.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.extend as jex
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+Outcome = tuple[tuple[PyTree, PyTree], tuple[PyTree, Bool[Array, ""], PyTree]]
+"""((memory, output), (state, whether that was the last step, further output))."""
+
+
+def scan_until(
+    step: Callable[[PyTree, PyTree, PyTree, PyTree], Outcome],
+    memory: PyTree,
+    state: PyTree,
+    taps: PyTree,
+    inputs: PyTree,
+) -> Outcome:
+    """`step(memory, state, tap, input)` over the first axis of taps and inputs, until one says that
+    it was the last: memory and state after it, and all outputs, zeros for steps not taken.
+
+    Gradients go through memory and output, and reach memory, taps and what `step` closes over.
+    State, inputs and further output are constants to them. So memory, taps and output have
+    floating numbers only.
+    """
+    example = jax.eval_shape(lambda: (memory, state, _at(taps, 0), _at(inputs, 0)))
+    step, params = jax.closure_convert(step, *example)
+
+    def one(params: list, memory: PyTree, state: PyTree, tap: PyTree, given: PyTree) -> tuple:
+        """A step, and its gradient: a pytree of what it needs to know."""
+        moving = lambda params, memory, tap: step(memory, state, tap, given, *params)  # noqa: E731
+        out, pull_back, more = jax.vjp(moving, params, memory, tap, has_aux=True)
+        return out, more, pull_back
+
+    traced, shape = jax.make_jaxpr(one, return_shape=True)(params, *example)
+    (_, output), (_, _, further), pull_back = shape
+    alike = _find_alike(traced, len(params), len(jax.tree.leaves(pull_back)))
+    length = len(jax.tree.leaves(inputs)[0])
+
+    def forward(params: list, memory: PyTree, taps: PyTree) -> tuple[Outcome, tuple]:
+        def advance(now: tuple) -> tuple:
+            time, memory, state, _, stacks = now
+            given = (params, memory, state, _at(taps, time), _at(inputs, time))
+            leaves = jex.core.jaxpr_as_fun(traced)(*jax.tree.leaves(given))
+            out, more, pull_back = jax.tree.unflatten(jax.tree.structure(shape), leaves)
+            (memory, output), (state, over, further) = out, more
+            new = (output, further, _varying(pull_back, alike))
+            return time + 1, memory, state, over, _put(stacks, new, time)
+
+        empty = (output, further, _varying(pull_back, alike))
+        stacks = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), empty)
+        start = (jnp.int32(0), memory, state, jnp.zeros((), bool), stacks)
+        taken, memory, last, over, (outputs, more, kept) = jax.lax.while_loop(
+            lambda now: (now[0] < length) & ~now[3], advance, start
+        )
+        return ((memory, outputs), (last, over, more)), (taken, kept, params, taps)
+
+    def backward(kept: tuple, cotangents: tuple) -> tuple[list, PyTree, PyTree]:
+        taken, stacks, params, taps = kept
+        of_memory, of_outputs = cotangents[0]
+        known = [*traced.consts, *params]
+
+        def retreat(now: tuple) -> tuple:
+            time, of_params, of_memory, of_taps = now
+            varying = iter(_at(stacks, time))
+            leaves = [next(varying) if place is None else known[place] for place in alike]
+            pull = jax.tree.unflatten(jax.tree.structure(pull_back), leaves)
+            more, of_memory, of_tap = pull((of_memory, _at(of_outputs, time)))
+            of_params = jax.tree.map(jnp.add, of_params, more)
+            return time - 1, of_params, of_memory, _put(of_taps, of_tap, time)
+
+        zeros = jax.tree.map(jnp.zeros_like, (params, taps))
+        start = (taken - 1, zeros[0], of_memory, zeros[1])
+        return jax.lax.while_loop(lambda now: now[0] >= 0, retreat, start)[1:]
+
+    run = jax.custom_vjp(lambda *moving: forward(*moving)[0])
+    run.defvjp(forward, backward)
+    return run(params, memory, taps)
+
+
+def _find_alike(traced: jex.core.ClosedJaxpr, params: int, kept: int) -> list[int | None]:
+    """For each of the last `kept` results: which constant or parameter it is, if it is one. Those
+    are the same in every step, weights above all, and need not be stored for each."""
+    jaxpr = traced.jaxpr
+    known = [*jaxpr.constvars, *jaxpr.invars[:params]]
+    places = {id(var): place for place, var in enumerate(known)}
+    return [places.get(id(var)) for var in jaxpr.outvars[len(jaxpr.outvars) - kept :]]
+
+
+def _varying(pull_back: PyTree, alike: list[int | None]) -> list:
+    leaves = zip(jax.tree.leaves(pull_back), alike, strict=True)
+    return [leaf for leaf, place in leaves if place is None]
+
+
+def _at(tree: PyTree, time: Int[Array, ""] | int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[time], tree)
+
+
+def _put(stacks: PyTree, new: PyTree, time: Int[Array, ""]) -> PyTree:
+    put = lambda stack, leaf: stack.at[time].set(leaf)  # noqa: E731
+    return jax.tree.map(put, stacks, new)
