@@ -11,6 +11,7 @@ from probes import Errand
 
 from wmg import a3c, checkpoint, loops
 from wmg.config import WMG, Hyper
+from wmg.types import Learner
 
 LENGTH, WIDTH = 5, 3
 WEIGHTS = {
@@ -34,9 +35,9 @@ def make_step(weights, last):
     return step
 
 
-def stopping(last, weights, memory, taps):
+def stopping(last, weights, memory, taps, noise=NOISE):
     (memory, output), (count, over, more) = loops.scan_until(
-        make_step(weights, last), memory, jnp.int32(0), taps, NOISE
+        make_step(weights, last), memory, jnp.int32(0), taps, noise
     )
     return (memory @ memory + jnp.sum(output**3)), (output, count, over, more)
 
@@ -97,20 +98,54 @@ def test_what_all_steps_read_alike_is_not_stored_for_each():
     assert not stored & {(LENGTH, WIDTH, 7), (LENGTH, WIDTH, WIDTH)}
 
 
-def test_a_window_that_stops_with_its_episode_is_that_of_a_scan():
-    env, tiny = Errand(), WMG(slots=3, memo_size=4, layers=1, heads=2, head_size=4, hidden=4)
-    agent = checkpoint.make_agent(tiny, env, jax.random.key(0))
-    t_max = env.spec.max_steps - 1
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint])
+def test_it_may_be_transformed_before_it_is_differentiated(wrap):
+    loss = wrap(lambda memory, noise: stopping(2, WEIGHTS, memory, TAPS, noise)[0])
+    slopes = jax.grad(loss, argnums=(0, 1))(MEMORY, NOISE)
+    np.testing.assert_allclose(slopes[0], differentiated(stopping, jnp.int32(2))[1][1], rtol=1e-5)
+    assert not slopes[1].any()  # inputs are constants
+
+
+def test_it_may_be_part_of_a_scan_and_of_a_batch():
+    def loss(memories):
+        one = lambda total, memory: (total + stopping(2, WEIGHTS, memory, TAPS)[0], None)  # noqa: E731
+        return jax.lax.scan(one, 0.0, memories)[0]
+
+    memories = jnp.stack([MEMORY, 2 * MEMORY])
+    alone = jax.grad(lambda memory: stopping(2, WEIGHTS, memory, TAPS)[0])
+    np.testing.assert_allclose(jax.grad(loss)(memories), jax.vmap(alone)(memories), rtol=1e-5)
+
+
+class Normed(Learner):
+    """Decides on the direction of a summary, which zeros do not have."""
+
+    inner: Learner
+
+    def initial_memory(self):
+        return self.inner.initial_memory()
+
+    def summarise(self, observation, memory):
+        return self.inner.summarise(observation, memory)
+
+    def decide(self, summary):
+        return self.inner.decide(summary / jnp.linalg.norm(summary, axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("kind", [lambda agent: agent, Normed], ids=["plain", "normed"])
+def test_a_window_that_stops_with_its_episode_is_that_of_a_scan(kind):
+    env, tiny = Errand(), WMG(slots=3, memo_size=4, layers=2, heads=2, head_size=4, hidden=4)
+    agent = kind(checkpoint.make_agent(tiny, env, jax.random.key(0)))
+    t_max, hyper = env.spec.max_steps - 1, Hyper(learning_rate=0.01, adam_eps=0.01)
     window = jax.jit(
-        lambda run, unroll: a3c.window(env, Hyper(), run, t_max, unroll), static_argnums=1
+        lambda run, unroll: a3c.window(env, hyper, run, t_max, unroll), static_argnums=1
     )
     lengths = set()
     runs = [a3c.start_run(env, agent, jax.random.key(5)) for _ in range(2)]
     for _ in range(12):
         (run, totals), (other, expected) = window(runs[0], 1), window(runs[1], 2)
         lengths.add(int(totals.steps))
-        assert totals.steps == expected.steps and totals.episodes == expected.episodes
-        weights = [eqx.filter(each.agent, eqx.is_inexact_array) for each in (run, other)]
-        jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), *weights)
         runs = [run, other]
-    assert len(lengths) > 1
+        found = [eqx.filter(each, eqx.is_inexact_array) for each in runs]
+        close = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
+        jax.tree.map(close, (found[0], totals), (found[1], expected))
+    assert len(lengths) > 1 and not run.diverged

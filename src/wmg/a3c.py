@@ -221,6 +221,8 @@ def window(
             scene, over, moment = play_step(env, run.agent, summary, scene, noise, key, over)
             return (scene, over), (moment, seen())
 
+        # In windows as long as the longest episode, episodes mostly end with the window, as in
+        # Pathfinding; there, and for a single step, a scan is a little faster.
         if unroll == 1 and 1 < time < env.spec.max_steps:
             (scene, over), (moments, inputs) = until_over(step, run.scene, taps, (noise, keys))
         else:
@@ -254,7 +256,7 @@ def window(
 def until_over(
     step: Callable[[tuple, tuple], tuple[tuple, tuple]], scene: Scene, taps: Any, inputs: tuple
 ) -> tuple[tuple[Scene, Bool[Array, ""]], tuple[Moment, Any]]:
-    """What a scan of a window's `step` gives, without the steps after the episode's end."""
+    """What a scan of a window's `step` gives, without taking the steps after the episode's end."""
 
     def split(scene: Scene) -> tuple[Any, tuple]:
         moving, fixed = eqx.partition(scene.memory, eqx.is_inexact_array)
@@ -271,6 +273,9 @@ def until_over(
 
     last, further = loops.scan_until(one, *split(scene), taps, inputs)
     (moving, summaries), (rest, over, (moments, seen)) = last, further
+    # What was not taken is not learned from, but decided: on the first step's summary, since on
+    # zeros a decision may have no gradient.
+    summaries = jnp.where(moments.valid[:, None], summaries, summaries[0])
     moments = eqx.tree_at(lambda moments: moments.summary, moments, summaries)
     return (join(moving, rest), over), (moments, seen)
 

@@ -78,7 +78,7 @@ def play(
     def step(now: Lanes) -> Lanes:
         lane = now.state, now.observation, now.memory, now.time, now.episode
         after, memory = jax.vmap(act)(*lane)
-        time, idle = now.time + 1, now.episode == episodes
+        time, idle = now.time + 1, now.episode >= episodes
         ended = ~idle & (after.terminated | after.truncated | (time == env.spec.max_steps))
         played = Episodes(
             now.played.reward.at[now.episode].add(after.reward, mode="drop"),

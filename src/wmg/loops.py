@@ -26,9 +26,9 @@ def scan_until(
     """`step(memory, state, tap, input)` over the first axis of taps and inputs, until one says that
     it was the last: memory and state after it, and all outputs, zeros for steps not taken.
 
-    Gradients go through memory and output, and reach memory, taps and what `step` closes over.
-    State, inputs and further output are constants to them. So memory, taps and output have
-    floating numbers only.
+    Gradients go through memory and output, and reach memory, taps and what `step` closes over;
+    those of state, inputs and further output are zero. So memory, taps and output have floating
+    numbers only.
     """
     example = jax.eval_shape(lambda: (memory, state, _at(taps, 0), _at(inputs, 0)))
     step, params = jax.closure_convert(step, *example)
@@ -42,13 +42,17 @@ def scan_until(
     traced, shape = jax.make_jaxpr(one, return_shape=True)(params, *example)
     (_, output), (_, _, further), pull_back = shape
     alike = _find_alike(traced, len(params), len(jax.tree.leaves(pull_back)))
-    length = len(jax.tree.leaves(inputs)[0])
+    (length,) = {len(leaf) for leaf in jax.tree.leaves((taps, inputs))}
 
-    def forward(params: list, memory: PyTree, taps: PyTree) -> tuple[Outcome, tuple]:
+    def forward(
+        params: list, memory: PyTree, taps: PyTree, state: PyTree, inputs: PyTree, consts: list
+    ) -> tuple[Outcome, tuple]:
+        run = jex.core.jaxpr_as_fun(jex.core.ClosedJaxpr(traced.jaxpr, consts))
+
         def advance(now: tuple) -> tuple:
             time, memory, state, _, stacks = now
             given = (params, memory, state, _at(taps, time), _at(inputs, time))
-            leaves = jex.core.jaxpr_as_fun(traced)(*jax.tree.leaves(given))
+            leaves = run(*jax.tree.leaves(given))
             out, more, pull_back = jax.tree.unflatten(jax.tree.structure(shape), leaves)
             (memory, output), (state, over, further) = out, more
             new = (output, further, _varying(pull_back, alike))
@@ -60,12 +64,12 @@ def scan_until(
         taken, memory, last, over, (outputs, more, kept) = jax.lax.while_loop(
             lambda now: (now[0] < length) & ~now[3], advance, start
         )
-        return ((memory, outputs), (last, over, more)), (taken, kept, params, taps)
+        return ((memory, outputs), (last, over, more)), (taken, kept, params, taps, consts)
 
-    def backward(kept: tuple, cotangents: tuple) -> tuple[list, PyTree, PyTree]:
-        taken, stacks, params, taps = kept
+    def backward(kept: tuple, cotangents: tuple) -> tuple:
+        taken, stacks, params, taps, consts = kept
         of_memory, of_outputs = cotangents[0]
-        known = [*traced.consts, *params]
+        known = [*consts, *params]
 
         def retreat(now: tuple) -> tuple:
             time, of_params, of_memory, of_taps = now
@@ -78,11 +82,12 @@ def scan_until(
 
         zeros = jax.tree.map(jnp.zeros_like, (params, taps))
         start = (taken - 1, zeros[0], of_memory, zeros[1])
-        return jax.lax.while_loop(lambda now: now[0] >= 0, retreat, start)[1:]
+        moved = jax.lax.while_loop(lambda now: now[0] >= 0, retreat, start)[1:]
+        return *moved, None, None, None
 
-    run = jax.custom_vjp(lambda *moving: forward(*moving)[0])
+    run = jax.custom_vjp(lambda *given: forward(*given)[0])
     run.defvjp(forward, backward)
-    return run(params, memory, taps)
+    return run(params, memory, taps, state, inputs, traced.consts)
 
 
 def _find_alike(traced: jex.core.ClosedJaxpr, params: int, kept: int) -> list[int | None]:

@@ -141,6 +141,13 @@ TARGETS = {
             ),
             Claim(
                 "In the batched trainer WMG solves more than 84% after 20 million",
+                "wmg-batched",
+                "above",
+                84.0,
+                after=20_000_000,
+            ),
+            Claim(
+                "Annealed as the paper's, it solves more than 84% after 20 million",
                 "wmg-batched-20m",
                 "above",
                 84.0,
