@@ -5,7 +5,9 @@ training often ends before its last step, with the episode; what follows would b
 nothing, forwards and backwards.
 """
 
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.extend as jex
@@ -39,55 +41,76 @@ def scan_until(
         out, pull_back, more = jax.vjp(moving, params, memory, tap, has_aux=True)
         return out, more, pull_back
 
-    traced, shape = jax.make_jaxpr(one, return_shape=True)(params, *example)
-    (_, output), (_, _, further), pull_back = shape
-    alike = _find_alike(traced, len(params), len(jax.tree.leaves(pull_back)))
+    jaxpr, shape = jax.make_jaxpr(one, return_shape=True)(params, *example)
+    alike = _find_alike(jaxpr, len(params), len(jax.tree.leaves(shape[2])))
     (length,) = {len(leaf) for leaf in jax.tree.leaves((taps, inputs))}
+    traced = _Traced(jaxpr.jaxpr, shape, alike, length)
+    run = jax.custom_vjp(lambda *given: _forward(traced, *given)[0])
+    run.defvjp(functools.partial(_forward, traced), functools.partial(_backward, traced))
+    return run(params, memory, taps, state, inputs, jaxpr.consts)
 
-    def forward(
-        params: list, memory: PyTree, taps: PyTree, state: PyTree, inputs: PyTree, consts: list
-    ) -> tuple[Outcome, tuple]:
-        run = jex.core.jaxpr_as_fun(jex.core.ClosedJaxpr(traced.jaxpr, consts))
 
-        def advance(now: tuple) -> tuple:
-            time, memory, state, _, stacks = now
-            given = (params, memory, state, _at(taps, time), _at(inputs, time))
-            leaves = run(*jax.tree.leaves(given))
-            out, more, pull_back = jax.tree.unflatten(jax.tree.structure(shape), leaves)
-            (memory, output), (state, over, further) = out, more
-            new = (output, further, _varying(pull_back, alike))
-            return time + 1, memory, state, over, _put(stacks, new, time)
+class _Traced(NamedTuple):
+    """A step as a program, with its gradient among its results."""
 
-        empty = (output, further, _varying(pull_back, alike))
-        stacks = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), empty)
-        start = (jnp.int32(0), memory, state, jnp.zeros((), bool), stacks)
-        taken, memory, last, over, (outputs, more, kept) = jax.lax.while_loop(
-            lambda now: (now[0] < length) & ~now[3], advance, start
-        )
-        return ((memory, outputs), (last, over, more)), (taken, kept, params, taps, consts)
+    jaxpr: jex.core.Jaxpr
+    shape: tuple
+    """Of its results: ((memory, output), (state, over, further output), gradient)."""
+    alike: list[int | None]
+    """For each array of the gradient: which constant or parameter it is, if it is one."""
+    length: int
+    """How many steps there are at most."""
 
-    def backward(kept: tuple, cotangents: tuple) -> tuple:
-        taken, stacks, params, taps, consts = kept
-        of_memory, of_outputs = cotangents[0]
-        known = [*consts, *params]
 
-        def retreat(now: tuple) -> tuple:
-            time, of_params, of_memory, of_taps = now
-            varying = iter(_at(stacks, time))
-            leaves = [next(varying) if place is None else known[place] for place in alike]
-            pull = jax.tree.unflatten(jax.tree.structure(pull_back), leaves)
-            more, of_memory, of_tap = pull((of_memory, _at(of_outputs, time)))
-            of_params = jax.tree.map(jnp.add, of_params, more)
-            return time - 1, of_params, of_memory, _put(of_taps, of_tap, time)
+def _forward(
+    traced: _Traced,
+    params: list,
+    memory: PyTree,
+    taps: PyTree,
+    state: PyTree,
+    inputs: PyTree,
+    consts: list,
+) -> tuple[Outcome, tuple]:
+    run = jex.core.jaxpr_as_fun(jex.core.ClosedJaxpr(traced.jaxpr, consts))
 
-        zeros = jax.tree.map(jnp.zeros_like, (params, taps))
-        start = (taken - 1, zeros[0], of_memory, zeros[1])
-        moved = jax.lax.while_loop(lambda now: now[0] >= 0, retreat, start)[1:]
-        return *moved, None, None, None
+    def advance(now: tuple) -> tuple:
+        time, memory, state, _, stacks = now
+        leaves = run(*jax.tree.leaves((params, memory, state, _at(taps, time), _at(inputs, time))))
+        out, more, pull_back = jax.tree.unflatten(jax.tree.structure(traced.shape), leaves)
+        (memory, output), (state, over, further) = out, more
+        new = (output, further, _varying(pull_back, traced.alike))
+        return time + 1, memory, state, over, _put(stacks, new, time)
 
-    run = jax.custom_vjp(lambda *given: forward(*given)[0])
-    run.defvjp(forward, backward)
-    return run(params, memory, taps, state, inputs, traced.consts)
+    (_, output), (_, _, further), pull_back = traced.shape
+    stacks = jax.tree.map(
+        lambda leaf: jnp.zeros((traced.length, *leaf.shape), leaf.dtype),
+        (output, further, _varying(pull_back, traced.alike)),
+    )
+    start = (jnp.int32(0), memory, state, jnp.zeros((), bool), stacks)
+    taken, memory, state, over, (outputs, more, kept) = jax.lax.while_loop(
+        lambda now: (now[0] < traced.length) & ~now[3], advance, start
+    )
+    return ((memory, outputs), (state, over, more)), (taken, kept, params, taps, consts)
+
+
+def _backward(traced: _Traced, kept: tuple, cotangents: tuple) -> tuple:
+    taken, stacks, params, taps, consts = kept
+    of_memory, of_outputs = cotangents[0]
+    known = [*consts, *params]
+
+    def retreat(now: tuple) -> tuple:
+        time, of_params, of_memory, of_taps = now
+        varying = iter(_at(stacks, time))
+        leaves = [next(varying) if place is None else known[place] for place in traced.alike]
+        pull_back = jax.tree.unflatten(jax.tree.structure(traced.shape[2]), leaves)
+        more, of_memory, of_tap = pull_back((of_memory, _at(of_outputs, time)))
+        of_params = jax.tree.map(jnp.add, of_params, more)
+        return time - 1, of_params, of_memory, _put(of_taps, of_tap, time)
+
+    zeros = jax.tree.map(jnp.zeros_like, (params, taps))
+    start = (taken - 1, zeros[0], of_memory, zeros[1])
+    moved = jax.lax.while_loop(lambda now: now[0] >= 0, retreat, start)[1:]
+    return *moved, None, None, None
 
 
 def _find_alike(traced: jex.core.ClosedJaxpr, params: int, kept: int) -> list[int | None]:
