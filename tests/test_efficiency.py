@@ -12,7 +12,7 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import efficiency, runlog
 from wmg.config import Goal
-from wmg.efficiency import Trial, Trials
+from wmg.efficiency import Stretch, Trial, Trials
 from wmg.evaluate import FAILED, SOLVED, UNPLAYED
 
 PAPER = Goal()
@@ -153,10 +153,13 @@ def how_hard(key):
     return jax.vmap(jax.random.uniform)(each)
 
 
-def plainly(skill, keys):
+def plainly(skill, keys, lengths=(64, 86)):
     """The same test, one episode after the other."""
     solved = failed = 0
-    for hard in [*np.asarray(how_hard(keys[0]))[:64], *np.asarray(how_hard(keys[1]))]:
+    errands = [
+        np.asarray(how_hard(key))[:length] for key, length in zip(keys, lengths, strict=False)
+    ]
+    for hard in np.concatenate(errands):
         solved, failed = solved + (hard < skill), failed + (hard >= skill)
         if failed > 15:
             break
@@ -190,8 +193,8 @@ def calls(trials, monkeypatch):
 
         return call
 
-    wrapped = [counted(*one) for one in enumerate(trials.stretches)]
-    monkeypatch.setattr(trials, "stretches", wrapped)
+    wrapped = [counted(*one) for one in enumerate(trials.play)]
+    monkeypatch.setattr(trials, "play", wrapped)
     return made
 
 
@@ -200,7 +203,8 @@ def test_tests_together_end_as_one_episode_after_the_other(trials, expected):
 
 
 def test_any_rows_in_any_groups_end_the_same(trials, expected, monkeypatch):
-    monkeypatch.setattr(efficiency, "TOGETHER", 2)
+    pairs = [stretch._replace(runs=2) for stretch in trials.stretches]
+    monkeypatch.setattr(trials, "stretches", pairs)
     rows = np.array([4, 5, 0, 2, 3])
     assert trials(Skilled(SKILLS), rows, KEYS[rows]) == [expected[row] for row in rows]
 
@@ -229,8 +233,22 @@ def test_agents_that_have_learned_nothing_play_the_first_stretch_alone(trials, c
     assert [number for number, _, _ in calls] == [0]
 
 
+THREE = (Stretch(64, 64, 1000), Stretch(50, 16, 4), Stretch(1000, 20, 2))
+
+
+def test_in_three_stretches_tests_end_as_one_episode_after_the_other(monkeypatch):
+    monkeypatch.setattr(efficiency, "TOGETHER", THREE)
+    trials = Trials(Errand(), GOAL, "gpu")
+    assert [stretch.episodes for stretch in trials.stretches] == [64, 50, 36]
+    skills = np.array([0.97, 0.1, 0.8, 0.84, 1.0, 0.88, 0.85], np.float32)
+    found = trials(Skilled(skills), np.arange(7), KEYS)
+    assert found == [plainly(*one, (64, 50, 36)) for one in zip(skills, KEYS, strict=True)]
+    played = [episodes for _, episodes in found]
+    assert any(64 < n <= 114 for n in played) and any(114 < n < 150 for n in played)
+
+
 def test_together_is_always_the_same_number_whatever_is_left(expected, monkeypatch, caplog):
-    monkeypatch.setattr(efficiency, "TOGETHER", 2)
+    monkeypatch.setattr(efficiency, "TOGETHER", (THREE[0], Stretch(1000, 20, 2), THREE[2]))
     trials = Trials(Errand(), GOAL, "gpu")
     everyone, keys = Skilled(SKILLS), efficiency.trial_keys(np.arange(10, 17), 3)
     trials(everyone, np.arange(7), keys)
@@ -244,7 +262,7 @@ def test_together_is_always_the_same_number_whatever_is_left(expected, monkeypat
 
 def test_a_short_test_has_one_stretch():
     trials = Trials(Errand(), Goal(0.5, 10), "cpu")
-    assert len(trials.stretches) == 1
+    assert trials.stretches == [Stretch(10, 10, 1)]
     keys = efficiency.trial_keys(np.arange(2), 1)
     assert trials(Skilled(np.array([1.0, 0.0], np.float32)), np.arange(2), keys) == [
         (10, 10),
@@ -256,4 +274,4 @@ def test_keys_depend_on_seed_and_report_alone_and_are_all_different():
     many = efficiency.trial_keys(np.arange(5, 9), 2)
     np.testing.assert_array_equal(many[2], efficiency.trial_keys(np.array([7]), 2)[0])
     both = np.concatenate([many, efficiency.trial_keys(np.arange(5, 9), 3)])
-    assert len({key.tobytes() for test in both for key in test}) == 16
+    assert len({key.tobytes() for test in both for key in test}) == 24

@@ -192,6 +192,17 @@ def test_a_stretch_has_the_outcome_of_every_episode_in_any_number_of_lanes(lanes
     assert 0 < (expected == evaluate.FAILED).sum() < 40
 
 
+@pytest.mark.parametrize("spare", [4, 40])
+def test_a_stretch_whose_starts_are_drawn_ahead_has_the_same_outcomes(spare):
+    env, agent, allowed = Errand(), Skilled(jnp.float32(0.6)), jnp.full(41, spare)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def played(ahead):
+        return evaluate.play_stretch(env, agent, jax.random.key(3), allowed, 7, ahead)
+
+    np.testing.assert_array_equal(played(True), played(False))
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 7])
 @pytest.mark.parametrize("spare", [0, 4])
 def test_a_stretch_begins_no_episode_after_one_failure_too_many(lanes, spare):

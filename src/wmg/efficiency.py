@@ -9,7 +9,8 @@ interpolated between its last two tests, as the authors do. A run that never mee
 
 import dataclasses
 import math
-from typing import Any
+import sys
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +29,23 @@ UNLIKELY = 1e-9
 episodes."""
 FIRST = 64
 """Episodes that a test begins at once; many tests end with them."""
-TOGETHER = 16
-"""Runs that are tested together for long, on an accelerator."""
+
+
+class Stretch(NamedTuple):
+    """A part of a test, played by those runs whose test has not ended before it."""
+
+    episodes: int
+    lanes: int
+    """Episodes that each run plays at once."""
+    runs: int
+    """Runs that are one program, on an accelerator."""
+
+
+EVERYONE, THE_REST = sys.maxsize, sys.maxsize
+ONE_BY_ONE = (Stretch(FIRST, FIRST, 1), Stretch(THE_REST, 64, 1))
+"""On a CPU, where each run is tested alone."""
+TOGETHER = (Stretch(FIRST, FIRST, EVERYONE), Stretch(936, 128, 16), Stretch(THE_REST, 512, 8))
+"""Where runs are tested in one program: it lasts as long as the longest test in it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,52 +139,51 @@ class Trials:
     """Tests the runs of a batch together.
 
     Most tests end soon: all runs play a first stretch of episodes, and only those whose test has
-    not ended in it go on. Where a batch is one program, it lasts as long as its longest test:
-    so there the first stretch is a tenth of the whole, and those that go on do so in small groups
-    with many lanes each.
+    not ended in it go on. Where runs are one program, they do so in ever smaller groups, with ever
+    more lanes each.
     """
 
     def __init__(self, env: Env, goal: Goal, backend: str | None = None):
         self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
-        first, widths = min(goal.episodes, FIRST), (FIRST, 64)
-        if self.together:
-            first, widths = max(first, goal.episodes // 10), (64, 256)
-        self.lengths = [first, goal.episodes - first] if first < goal.episodes else [first]
-        self.stretches = [
-            parallel.over_agents(env, min(episodes, lanes), backend)
-            for episodes, lanes in zip(self.lengths, widths, strict=False)
+        self.stretches, left = [], goal.episodes
+        for stretch in TOGETHER if self.together else ONE_BY_ONE:
+            if left:
+                episodes = min(left, stretch.episodes)
+                lanes = min(episodes, stretch.lanes)
+                self.stretches.append(Stretch(episodes, lanes, stretch.runs))
+                left -= episodes
+        self.play = [
+            parallel.over_agents(env, stretch.lanes, backend) for stretch in self.stretches
         ]
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
         outcomes = [np.zeros(0, np.int32)] * len(rows)
         begun = 0
-        for number, length in enumerate(self.lengths):
+        for number, stretch in enumerate(self.stretches):
             failed = np.array([(outcome == FAILED).sum() for outcome in outcomes], np.int32)
             goes_on = np.array([_end(outcome, self.allowed) is None for outcome in outcomes])
             # Those that fail alike need as many episodes, and do not wait for each other.
             left = np.argsort(failed, kind="stable")
             left = left[goes_on[left]]
             if left.size:
-                allowed = self.allowed[begun : begun + length + 1] - failed[left, None]
+                allowed = self.allowed[begun : begun + stretch.episodes + 1] - failed[left, None]
                 played = self._play(number, agents, rows[left], keys[left, number], allowed)
                 for i, more in zip(left, played, strict=True):
                     outcomes[i] = np.concatenate([outcomes[i], more])
-            begun += length
+            begun += stretch.episodes
         return [tally(outcome, self.allowed) for outcome in outcomes]
 
     def _play(
         self, number: int, agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
     ) -> np.ndarray:
         """The outcomes of a stretch, a row of them for each agent."""
-        count = len(rows)
-        size = count
+        count = size = len(rows)
         if self.together:  # always as many, some of them repeated: each number is a program
-            batch = jax.tree.leaves(agents)[0].shape[0]
-            size = min(batch, TOGETHER) if number else batch
+            size = min(jax.tree.leaves(agents)[0].shape[0], self.stretches[number].runs)
         groups = [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
         padded = [np.resize(group, size) for group in groups]
-        parts = [self.stretches[number](agents, rows[g], keys[g], allowed[g]) for g in padded]
+        parts = [self.play[number](agents, rows[g], keys[g], allowed[g]) for g in padded]
         return np.concatenate([p[: len(g)] for p, g in zip(parts, groups, strict=True)])
 
 
@@ -176,11 +191,11 @@ class Trials:
 def _trial_keys(seeds: Int[Array, " runs"], report: Int[Array, ""]) -> Array:
     stream = jax.random.fold_in(jax.random.key(GOAL_STREAM), report)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(stream, seeds)
-    return jax.random.key_data(jax.vmap(jax.random.split)(keys))
+    return jax.random.key_data(jax.vmap(lambda key: jax.random.split(key, len(TOGETHER)))(keys))
 
 
 def trial_keys(seeds: np.ndarray, report: int) -> np.ndarray:
-    """Keys for both stretches of each run's test at a report, the same in any company.
+    """Keys for the stretches of each run's test at a report, the same in any company.
 
     Their data, as numpy arrays: of those any rows can be taken without compiling for so many.
     """

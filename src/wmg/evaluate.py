@@ -157,18 +157,30 @@ def play_stretch(
     key: PRNGKeyArray,
     allowed: Int[Array, " episodes_and_none"],
     lanes: int,
+    ahead: bool = False,
 ) -> Int[Array, " episodes"]:
-    """What became of episodes, by the policy, up to the failure that is one too many."""
+    """What became of episodes, by the policy, up to the failure that is one too many.
+
+    Their starts may all be drawn `ahead`. Where agents are one program, there is always a lane that
+    begins an episode, and to draw starts in every step costs more than all of them at once.
+    """
+    episodes = len(allowed) - 1
     ekey, pkey = jax.random.split(key)
 
     def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
         return env.reset(jax.random.fold_in(ekey, index))
 
+    starts = jax.vmap(begin)(jnp.arange(episodes)) if ahead else None
+
+    def fetch(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return jax.tree.map(lambda leaf: leaf[index], starts)
+
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         nkey, skey = jax.random.split(jax.random.fold_in(jax.random.fold_in(pkey, index), time))
         return jax.random.gumbel(nkey, (env.spec.actions,)), skey
 
-    played = play(env, agent, begin, chance, len(allowed) - 1, lanes, allowed=allowed)
+    first = fetch if ahead else begin
+    played = play(env, agent, first, chance, episodes, lanes, allowed=allowed)
     return jnp.where(played.length == 0, UNPLAYED, jnp.where(played.success, SOLVED, FAILED))
 
 

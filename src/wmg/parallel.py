@@ -78,7 +78,8 @@ def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
     def play(
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
-        return evaluate.play_stretch(env, agent, jax.random.wrap_key_data(key), allowed, lanes)
+        key = jax.random.wrap_key_data(key)
+        return evaluate.play_stretch(env, agent, key, allowed, lanes, ahead=not on_cpu(backend))
 
     if on_cpu(backend):
         one = jax.jit(play, compiler_options=cpu_options())

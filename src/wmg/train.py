@@ -30,8 +30,8 @@ from wmg.types import Env, count_parameters
 
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
-WORTH_COMPILING = 100_000
-"""Steps ahead of a batch for which a program for fewer runs pays."""
+WORTH_COMPILING = 10_000
+"""Updates ahead of a batch for which a program for fewer runs pays."""
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -226,11 +226,12 @@ class Session:
     def shrink(self) -> None:
         """Where a batch is one program: let finished runs leave it once few are left.
 
-        A program for fewer runs has to be compiled, which takes as long as many thousand steps.
+        A program for fewer runs has to be compiled, which takes as long as many thousand updates.
         So it is done where many are ahead, and there are few sizes, the same ones after an
         interruption: a quarter of the runs, a quarter of that, and so on.
         """
-        if self.settings.steps - self.reports * self.settings.report_every < WORTH_COMPILING:
+        ahead = self.settings.steps - self.reports * self.settings.report_every
+        if ahead < WORTH_COMPILING * self.settings.t_max:
             return
         active, size = self.active(), self.settings.runs
         while 0 < active.sum() <= size // 4:
