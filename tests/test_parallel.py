@@ -9,7 +9,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import checkpoint, config, experiments, parallel, train
+from wmg import checkpoint, config, experiments, parallel, runfolder, train
 
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
@@ -104,3 +104,16 @@ print("agrees")
 
 def test_runs_split_over_two_devices_agree_with_those_on_one():
     assert tiny.output_on_two_devices(SHARDED) == "agrees\n"
+
+
+def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
+    def loops(x):
+        return jnp.tanh(x) * 2 + jnp.exp(x)
+
+    def compiled(options):
+        program = jax.jit(loops).lower(jnp.zeros((2000, 2000))).compile(compiler_options=options)
+        return program.as_text()
+
+    assert "outer_dimension_partitions" not in compiled(parallel.cpu_options())
+    if runfolder.cores() > 1:
+        assert "outer_dimension_partitions" in compiled({})

@@ -1,10 +1,10 @@
 """Spreading runs over the hardware: the only place that batches.
 
 On an accelerator many runs are one program, split over the devices. On a CPU, where batched
-small products are slow, each run is the single-run program on one core; its result is then the
-same, bit for bit, in any company. A run in many environments is a program of its own, whose
-environments are split over the devices. The environment is always an argument of the program:
-whatever arrays it holds are not compiled into it.
+small products are slow, each run is the single-run program; its result is then the same, bit for
+bit, in any company, for as many threads as XLA has. A run in many environments is a program of
+its own, whose environments are split over the devices. The environment is always an argument of
+the program: whatever arrays it holds are not compiled into it.
 """
 
 import concurrent.futures
@@ -122,8 +122,12 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
 
 
 def cpu_options() -> dict[str, bool | str]:
-    """One thread per run, and no 512-bit code: it is slower for products this small."""
-    options: dict[str, bool | str] = {"xla_cpu_multi_thread_eigen": False}
+    """No loop split over threads, whose number then does not change the program: a quarter of the
+    time of small networks was splitting. And no 512-bit code, slower for products this small."""
+    options: dict[str, bool | str] = {
+        "xla_cpu_multi_thread_eigen": False,
+        "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    }
     if platform.machine() in ("x86_64", "AMD64"):
         options["xla_cpu_max_isa"] = "AVX2"
     return options

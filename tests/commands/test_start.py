@@ -1,9 +1,10 @@
+import dataclasses
 import os
 
 import pytest
 import tiny
 
-from wmg import train
+from wmg import config, experiments, train
 from wmg.commands import start
 from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
 
@@ -52,7 +53,7 @@ def test_training_on_embedded_levels_begins_with_the_remark(capsys, monkeypatch,
 
 
 @pytest.mark.parametrize(("plugin", "threads"), [(None, "1"), ("a plugin", None)])
-def test_xla_has_as_many_threads_as_runs_unless_it_compiles_for_an_accelerator(
+def test_xla_has_no_more_threads_than_asked_for_unless_it_compiles_for_an_accelerator(
     plugin, threads, monkeypatch
 ):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "anywhere")
@@ -60,3 +61,19 @@ def test_xla_has_as_many_threads_as_runs_unless_it_compiles_for_an_accelerator(
     monkeypatch.setattr(start.importlib.util, "find_spec", {"jax_plugins": plugin}.get)
     start.prepare_jax(1)
     assert os.environ.pop("PJRT_NPROC", None) == threads
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "threads"),
+    [
+        ("pathfinding/wmg", {}, 1),
+        ("pathfinding/wmg", {"runs": 3}, 3),
+        ("pathfinding/wmg", {"batched": config.Batched(envs=8)}, 2),
+        ("babyai/level4/wmg-factored", {}, 2),
+        ("babyai/level4/wmg-factored", {"runs": 3}, 3),
+        ("babyai/level1/wmg-factored", {}, 1),
+    ],
+)
+def test_a_run_has_a_thread_and_a_single_large_one_two(preset, changes, threads):
+    settings = dataclasses.replace(experiments.find_preset(preset), **changes)
+    assert start.threads_for(settings) == threads

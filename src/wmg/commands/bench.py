@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, split_name
+from wmg.commands.start import prepare_jax, split_name, threads_for
 from wmg.config import BadInput, Config
 from wmg.options import parse
 
@@ -40,7 +40,7 @@ def run(args: list[str]) -> int:
         raise BadInput("--at-once says how many environments there are: it needs --env-only")
     from wmg import bench, checkpoint
 
-    prepare_jax(os.cpu_count() or 1 if options.env_only else options.config.runs)
+    prepare_jax(os.cpu_count() or 1 if options.env_only else threads_for(options.config))
     if options.env_only:
         found = bench.measure_env(options.config.env, options.seconds, options.at_once)
         measured = f"environment alone, {found['at_once']:,} at once"

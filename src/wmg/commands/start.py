@@ -72,16 +72,34 @@ def remark_on_levels(env: Env | None) -> None:
         )
 
 
-def prepare_jax(runs: int = 1) -> None:
+LARGE = 800_000
+"""Parameters of a network for whose products a second thread pays."""
+
+
+def threads_for(settings: Config) -> int:
+    """How many threads training is best given on a CPU: one for each run, but two for a single run
+    of a large network, or of many environments. A small one is a tenth slower with two."""
+    import jax
+
+    from wmg import checkpoint
+    from wmg.types import count_parameters
+
+    env = checkpoint.make_env(settings.env, shapes_only=True)
+    agent = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, env, jax.random.key(0)))
+    large = settings.batched.envs > 1 or count_parameters(agent) >= LARGE
+    return max(settings.runs, 2 if large else 1)
+
+
+def prepare_jax(threads: int = 1) -> None:
     """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
-    have no more threads than runs: a single run is a tenth slower with a second thread."""
+    have no more threads than these, or than there are cores."""
     import jax
 
     from wmg import cache, runfolder
 
     # An accelerator's programs are compiled by those threads: by one of them, five times as long.
     if importlib.util.find_spec("jax_plugins") is None:
-        os.environ.setdefault("PJRT_NPROC", str(min(runs, runfolder.cores())))
+        os.environ.setdefault("PJRT_NPROC", str(min(threads, runfolder.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, remark_on_levels, split_name
+from wmg.commands.start import prepare_jax, remark_on_levels, split_name, threads_for
 from wmg.config import BadInput, Config, Goal
 from wmg.options import parse
 
@@ -50,7 +50,7 @@ def run(args: list[str]) -> int:
     from wmg import progress, runlog
     from wmg import train as trainer
 
-    prepare_jax(settings.runs)
+    prepare_jax(threads_for(settings))
     remark_on_levels(settings.env)
     mirrors = tuple(
         runlog.open_mirror(kind, folder / kind, dataclasses.asdict(settings))
