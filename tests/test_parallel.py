@@ -112,7 +112,7 @@ def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
 
     def compiled(options):
         program = jax.jit(loops).lower(jnp.zeros((2000, 2000))).compile(compiler_options=options)
-        return program.as_text()
+        return str(program.as_text())
 
     assert "outer_dimension_partitions" not in compiled(parallel.cpu_options())
     if runfolder.cores() > 1:
