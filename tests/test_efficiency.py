@@ -247,6 +247,23 @@ def test_in_three_stretches_tests_end_as_one_episode_after_the_other(monkeypatch
     assert any(64 < n <= 114 for n in played) and any(114 < n < 150 for n in played)
 
 
+def test_stretches_follow_each_other_in_groups_of_their_own_size(monkeypatch):
+    monkeypatch.setattr(efficiency, "TOGETHER", THREE)
+    trials = Trials(Errand(), Goal(0.9, 1000), "gpu")
+    asked = []
+
+    def solve_all(agents, rows, keys, allowed):
+        asked.append((len(rows), allowed[0].tolist()))
+        return np.full((len(rows), allowed.shape[1] - 1), SOLVED)
+
+    monkeypatch.setattr(trials, "play", [solve_all] * 3)
+    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == [(1000, 1000)] * 7
+    parts = [trials.allowed[first : last + 1].tolist() for first, last in ((0, 64), (64, 114))]
+    last = trials.allowed[114:].tolist()
+    assert asked == [(7, parts[0]), *[(4, parts[1])] * 2, *[(2, last)] * 4]
+    assert parts[1][0] < parts[1][-1] < last[-1]
+
+
 def test_together_is_always_the_same_number_whatever_is_left(expected, monkeypatch, caplog):
     monkeypatch.setattr(efficiency, "TOGETHER", (THREE[0], Stretch(1000, 20, 2), THREE[2]))
     trials = Trials(Errand(), GOAL, "gpu")

@@ -419,9 +419,9 @@ def test_tests_come_at_the_first_window_end_at_or_after_each_interval():
     assert [t.steps for t in result.trials[0]] == [7, 11, 15, 20]
 
 
-@pytest.mark.parametrize(("worth", "batches"), [(1, {8, 2}), (1000, {8})])
+@pytest.mark.parametrize(("worth", "batches"), [(1, {8, 2}), (8, {8})])
 def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monkeypatch):
-    # ... if so many steps are ahead that another program pays.
+    # ... if so many updates are ahead that another program pays: 8 are more than 120 steps.
     monkeypatch.setattr(train, "WORTH_COMPILING", worth)
     rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
     some = aims(runs=8, vary=(rates,), steps=120)

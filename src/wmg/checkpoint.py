@@ -153,6 +153,12 @@ def make_agent(settings: config.Agent, env: Env, key: jax.Array) -> Agent:
         raise BadInput(str(error)) from None
 
 
+def shape_of(settings: Config, env: Env | None = None) -> Agent:
+    """An agent without its numbers; data that its environment needs may be missing."""
+    env = make_env(settings.env, env, shapes_only=True)
+    return eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
+
+
 def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any) -> None:
     """Write one agent in release form: weights and config alone."""
     save(path, agent, "release", {"config": config.to_dict(settings), **about})
@@ -181,9 +187,7 @@ def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Confi
         settings = config.from_dict(Config, header.get("config"))
     except BadInput as error:
         raise BadInput(f"{path} has a config that cannot be used: {error}") from None
-    env = make_env(settings.env, env, shapes_only=True)
-    like = eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
-    agent, _ = load(path, like, "release")
+    agent, _ = load(path, shape_of(settings, env), "release")
     return agent, settings
 
 

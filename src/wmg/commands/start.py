@@ -79,14 +79,11 @@ LARGE = 800_000
 def threads_for(settings: Config) -> int:
     """How many threads training is best given on a CPU: one for each run, but two for a single run
     of a large network, or of many environments. A small one is a tenth slower with two."""
-    import jax
-
     from wmg import checkpoint
     from wmg.types import count_parameters
 
-    env = checkpoint.make_env(settings.env, shapes_only=True)
-    agent = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, env, jax.random.key(0)))
-    large = settings.batched.envs > 1 or count_parameters(agent) >= LARGE
+    parameters = count_parameters(checkpoint.shape_of(settings))
+    large = settings.batched.envs > 1 or parameters >= LARGE
     return max(settings.runs, 2 if large else 1)
 
 

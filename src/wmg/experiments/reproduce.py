@@ -243,9 +243,10 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
 
 def count(cell: Cell) -> dict[str, Any]:
     """The number of trainable parameters."""
-    env = checkpoint.make_env(cell.config.env, shapes_only=True)
-    agent = jax.eval_shape(lambda: checkpoint.make_agent(cell.config.agent, env, jax.random.key(0)))
-    return {"value": count_parameters(agent), "hardware": runfolder.hardware()}
+    return {
+        "value": count_parameters(checkpoint.shape_of(cell.config)),
+        "hardware": runfolder.hardware(),
+    }
 
 
 def speed(cell: Cell) -> dict[str, Any]:
