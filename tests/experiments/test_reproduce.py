@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import signal
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import checkpoint, evaluate, experiments, models, solve
+from wmg import checkpoint, evaluate, experiments, models, runfolder, solve
 from wmg.config import WMG, BabyAI, BadInput, Config, Goal, Pathfinding, Sokoban
-from wmg.experiments import report, reproduce
+from wmg.experiments import outcome, report, reproduce
 from wmg.experiments.reproduce import Scale
 from wmg.experiments.target import Cell, Claim, Target
 
@@ -358,6 +359,29 @@ def test_tests_on_levels_are_not_taken_twice(puzzles, monkeypatch):
     assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
 
 
+def test_a_result_has_what_was_solved_while_learning(puzzles):
+    target, out = puzzles
+    group = out / "puzzles" / "wmg" / "group-000"
+    learning = json.loads((group / "result.json").read_text())["on_training_levels"]
+    steps, scores = runfolder.read_scores(group / "train", target.runs)
+    assert len(steps) == 4 and learning["steps"] == [round(x) for x in steps]
+    assert learning["scores"] == scores.round(3).tolist() and scores.max() > 0
+    curve = outcome.pool("puzzles", target, out)["wmg"].training
+    assert curve is not None and curve.scores.shape == (2, 4)
+
+
+def test_more_steps_go_on_from_what_was_run_and_keep_its_tests(puzzles, tmp_path):
+    target, out = puzzles
+    group = shutil.copytree(out / "puzzles", tmp_path / "puzzles") / "wmg" / "group-000"
+    before = json.loads((group / "result.json").read_text())
+    (group / "result.json").unlink()
+    assert reproduce.run_cell("puzzles", target, "wmg", Scale(steps=80), tmp_path, quiet)
+    after = json.loads((group / "result.json").read_text())
+    assert after["steps"] == [32, 64, 80]
+    assert [row[:2] for row in after["scores"]] == before["scores"]
+    assert len(after["on_training_levels"]["steps"]) == 5
+
+
 def test_the_report_of_levels_has_the_last_test_and_what_others_reach(puzzles):
     target, out = puzzles
     data = report.report("puzzles", target, out)
@@ -371,7 +395,8 @@ def test_the_report_of_levels_has_the_last_test_and_what_others_reach(puzzles):
     rows.append("| Other | 1.0 | 2.5 | - | - | 99.0 |")
     text = (out / "puzzles" / "report.md").read_text()
     assert [row for row in rows if row not in text] == []
-    assert (out / "puzzles" / "figure.png").stat().st_size > 1000
+    for figure in ("figure.png", "training.png"):
+        assert (out / "puzzles" / figure).stat().st_size > 1000
 
 
 def test_only_sokoban_has_held_out_levels():

@@ -8,7 +8,7 @@ import numpy as np
 
 from wmg import plots, stats
 from wmg.config import BadInput
-from wmg.experiments.reproduce import SCORES_LONGER, read_result
+from wmg.experiments.reproduce import SCORES_LONGER, TRAINING, read_result
 from wmg.experiments.target import Claim, Target
 
 FINAL_POINTS = {"curve": 10}
@@ -39,6 +39,8 @@ class Outcome:
     """Steps between two of them."""
     longer: plots.Curve | None = None
     """The curve if levels may be played for longer, where there are levels."""
+    training: plots.Curve | None = None
+    """Of training levels, while they were learned from."""
 
     @property
     def runs(self) -> int:
@@ -114,10 +116,19 @@ def _pool_cell(
     if curve and SCORES_LONGER in results[0]:
         rows = [row for result in results for row in result[SCORES_LONGER]]
         longer = plots.Curve(curve.steps, _stack(rows))
+    training = [result[TRAINING] for result in results if TRAINING in result]
     return Outcome(
         np.nanmean(scores[finished, -final_points:], axis=1), curve, seconds, hardware, commands,
         kinds[0]["steps"], diverged=int((~finished).sum()), longer=longer,
+        training=_training_curve(training) if training else None,
     )  # fmt: skip
+
+
+def _training_curve(parts: list[dict[str, Any]]) -> plots.Curve:
+    """Of groups that went equally far but for a window, at the steps of the first."""
+    rows = [row for part in parts for row in part["scores"]]
+    steps = max((part["steps"] for part in parts), key=len)
+    return plots.Curve(np.array(steps, float), _stack(rows))
 
 
 def _stack(rows: list[list[float | None]]) -> np.ndarray:

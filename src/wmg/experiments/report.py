@@ -14,7 +14,7 @@ from wmg.experiments.target import Target
 
 
 def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
-    """Write report.json, report.md and, for curves, figure.png; return what the JSON says."""
+    """Write report.json, report.md and figures; return what the JSON says."""
     outcomes = pool(name, target, out)
     full = all(
         outcome.steps is None or outcome.steps >= target.cells[cell].config.steps
@@ -59,6 +59,14 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
             title=target.title,
             ylabel=target.unit,
             lines=lines,
+        )
+    training = {target.cells[c].label: o.training for c, o in outcomes.items() if o.training}
+    if training:
+        plots.learning_curves(
+            training,
+            folder / "training.png",
+            title=f"{target.title}: while learning",
+            ylabel=f"{target.unit}, training levels",
         )
     return data
 

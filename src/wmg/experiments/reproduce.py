@@ -36,6 +36,8 @@ LONGER = 240
 """Steps that others are given to solve a level; tests are taken with the environment's own limit
 and with this one."""
 SCORES_LONGER = f"scores_in_{LONGER}_steps"
+TRAINING = "on_training_levels"
+"""Where a result has what was solved while learning. Of 900,000 levels nearly all are new then."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +131,7 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     return {
         "config": config.to_dict(settings),
         "steps": [round(float(s), 1) for s in result.steps],
-        "scores": [[_rounded(x) for x in row] for row in scores],
+        "scores": _rounded_rows(scores),
         "diverged": int(diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
@@ -159,12 +161,14 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
     def by_run(scores: str) -> list[list[float | None]]:
         return [list(row) for row in zip(*(test[scores] for test in tests), strict=True)]
 
+    reports, scores = runfolder.read_scores(folder, settings.runs)
     return {
         "config": config.to_dict(settings),
         "levels": held_out.levels,
         "steps": [test["steps"] for test in tests],
         "scores": by_run("solved"),
         SCORES_LONGER: by_run("longer"),
+        TRAINING: {"steps": reports.round().tolist(), "scores": _rounded_rows(scores)},
         "seconds": tests[-1]["seconds"],
         "hardware": runfolder.hardware(),
     }
@@ -289,6 +293,10 @@ GROUPED = (*TRAINED, "transfer")
 
 def _rounded(value: float) -> float | None:
     return round(float(value), 3) if np.isfinite(value) else None
+
+
+def _rounded_rows(rows: np.ndarray) -> list[list[float | None]]:
+    return [[_rounded(x) for x in row] for row in rows]
 
 
 def _write(path: pathlib.Path, data: Any) -> None:
