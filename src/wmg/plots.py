@@ -129,7 +129,7 @@ def medians(
         axes.set_title(title, loc="left", fontweight="bold", fontsize=12, pad=12)
         axes.plot([], [], "o", color=COLOURS[0], label="ours: median and quartiles")
         axes.plot([], [], "x", color=COLOURS[1], label="paper: median")
-        axes.legend(loc="lower right", frameon=False, fontsize=9)
+        axes.legend(loc="upper right", frameon=False, fontsize=9)
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
 

@@ -65,8 +65,8 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
         plots.learning_curves(
             training,
             folder / "training.png",
-            title=f"{target.title}: while learning",
-            ylabel=f"{target.unit}, training levels",
+            title="Solved while learning",
+            ylabel="% of training levels",
         )
     return data
 
