@@ -61,9 +61,10 @@ print(f"Of 10,000 further episodes it solves {100 * played.success.mean():.2f}%.
 
 recorded = (render.record(env, result.agent, jax.random.key(i)) for i in range(100))
 solved = (states for states in recorded if len(states) <= env.spec.max_steps)
-frames = []
-for states in itertools.islice(solved, 3):
-    frames += [render.rgb(state) for state in states] + [render.rgb(states[-1])] * 4
+episodes = list(itertools.islice(solved, 3))
+frames = [
+    render.rgb(state) for states in episodes for state in [*states, *[states[-1]] * 4]
+]  # each ends with a pause
 
 curve = plots.Curve(result.steps, result.scores)
 title = "WMG on GoToObj"
@@ -71,5 +72,5 @@ plots.learning_curves({"WMG": curve}, folder / "curve.png", title=title, ylabel=
 print(f"\nlearning curve: {folder / 'curve.png'}")
 if frames:
     render.gif(frames, folder / "episodes.gif")
-    print(f"three solved episodes: {folder / 'episodes.gif'}")
+    print(f"{len(episodes)} solved episodes: {folder / 'episodes.gif'}")
 print(f"the trained agent: {folder / 'best.safetensors'}")

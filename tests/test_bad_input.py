@@ -131,7 +131,16 @@ BAD = {
     "run": (["eval", "random", "--run=x"], "--run must be a whole number, got 'x'"),
     "slots of random": (["eval", "random", "--slots=9"], "only WMG agents have memory slots"),
     "age without slots": (["eval", "random", "--oldest-age=2"], "it needs --slots"),
-    "runs": (["reproduce", "pathfinding", "--runs=0"], "runs must be at least 1, got 0"),
+    "runs": (["reproduce", "pathfinding", "--runs=0"], "runs must be from 1 to 100,000,000, got 0"),
+    "runs beyond counting": (
+        ["reproduce", "pathfinding", "--runs=9999999999"],
+        "must be from 1 to",
+    ),
+    "no seconds": (["bench", "--seconds=0"], "seconds must be above 0 and at most 86,400, got 0.0"),
+    "seconds": (["bench", "--seconds=nan"], "seconds must be above 0 and at most 86,400, got nan"),
+    "nameless model": (["eval", ""], "name a model: a file, a run folder"),
+    "not a new file": (["eval", "random", "--out", "."], ". already exists"),
+    "not a new bench": (["bench", "--out", "."], ". already exists"),
     "two ways to begin": (
         ["train", "pathfinding/wmg", "--resume=a", "--from=b"],
         "--resume goes on in its own folder: it takes neither --out nor --from",

@@ -40,6 +40,15 @@ def test_the_summary_names_every_command(capsys):
         assert f"\n  {name} " in out
 
 
+def test_an_interruption_is_one_line(capsys, monkeypatch):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wmg.commands.list.run", interrupted)
+    assert cli.main(["list"]) == 130
+    assert capsys.readouterr().err == "wmg: interrupted\n"
+
+
 def test_there_is_a_version(capsys):
     assert tiny.command(capsys, "--version") == (0, f"wmg {__version__}\n", "")
 

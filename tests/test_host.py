@@ -152,6 +152,20 @@ def test_what_a_host_cannot_do_is_refused(change):
         host.train(dataclasses.replace(SETTINGS, **change), copied(Walk()))
 
 
+def test_many_environments_are_refused_on_a_host():
+    many = dataclasses.replace(SETTINGS, batched=config.Batched(envs=4))
+    with pytest.raises(BadInput, match="a host environment is one alone"):
+        host.train(many, copied(Walk()))
+
+
+def test_numbers_that_vary_are_those_of_the_one_run():
+    slow = dataclasses.replace(SETTINGS.hyper, learning_rate=0.01)
+    given = dataclasses.replace(SETTINGS, steps=16, hyper=slow)
+    varied = dataclasses.replace(SETTINGS, steps=16, vary=("learning_rate=0.01",))
+    agents = [host.train(some, copied(Walk())).agent for some in (given, varied)]
+    assert eqx.tree_equal(*agents)
+
+
 class Dice:
     """Shows a number that its seed decides; an episode lasts that many steps and then pays it."""
 

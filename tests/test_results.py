@@ -7,7 +7,7 @@ import numpy as np
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import a3c, checkpoint, config, results, train
+from wmg import a3c, checkpoint, config, results
 
 
 def test_a_log_line_holds_means_and_counts():
@@ -30,6 +30,18 @@ def test_nothing_played_has_no_score():
 
 def test_the_best_run_is_that_of_the_last_tenth_of_reports():
     scores = np.array([[99.0] * 18 + [50, 50], [50.0] * 18 + [60, 60], [90.0] * 19 + [np.nan]])
-    runs = train.start_runs(tiny.settings(), checkpoint.make_env(config.Pathfinding()))
-    result = results.Result(tiny.settings(), runs, np.arange(20), scores, 0.0, True)
-    assert result.best == 1
+    assert tiny.result(scores, [False, False, True]).best == 1
+
+
+def test_a_report_in_which_no_episode_ended_does_not_count():
+    nan = float("nan")
+    result = tiny.result([[10.0] * 20, [90.0] * 19 + [nan], [99.0, nan] + [nan] * 18], [False] * 3)
+    assert [result.final_score(run) for run in range(3)] == [10.0, 90.0, 99.0]
+    assert result.best == 2
+
+
+def test_the_final_score_of_a_run_that_diverged_is_its_last_one():
+    nan = float("nan")
+    result = tiny.result([[10.0] * 19 + [12.0], [nan] * 20], [True, True])
+    assert result.final_score(0) == 12.0 and math.isnan(result.final_score(1))
+    assert result.best == 0

@@ -156,6 +156,8 @@ DAMAGE = {
     "no config": (lambda f: (f / "config.json").unlink(), "is not a run folder"),
     "config cut": (lambda f: (f / "config.json").write_text('{"conf'), "is damaged"),
     "config not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), "is damaged"),
+    "config too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "is damaged"),
+    "config of digits": (lambda f: (f / "config.json").write_text("9" * 5_000), "is damaged"),
     "config a list": (lambda f: (f / "config.json").write_text("[1]"), "is damaged"),
     "config of another kind": (
         lambda f: (f / "config.json").write_text('{"config": {"stepz": 3}}'),
@@ -188,9 +190,10 @@ def test_a_damaged_folder_is_refused_and_left_as_it_was(folder, capsys, damage):
 
 def test_a_log_line_that_is_not_ours_is_damage(folder):
     log = folder / "logs" / "0001.jsonl"
-    log.write_text('{"other": 1}\n' + log.read_text())
-    with pytest.raises(BadInput, match="run 1, line 1"):
-        runfolder.read_scores(folder, 2)
+    for line in ('{"other": 1}', '{"steps": "x", "score": 1}', '{"steps": 1, "score": [1]}'):
+        log.write_text(line + "\n")
+        with pytest.raises(BadInput, match="run 1, line 1"):
+            runfolder.read_scores(folder, 2)
 
 
 def test_scores_are_read_run_by_report_with_nothing_after_divergence(folder):
@@ -215,3 +218,10 @@ def test_a_longer_resume_changes_the_recorded_steps_alone(folder):
     after = json.loads((folder / "config.json").read_text())
     before["config"]["steps"] = 960
     assert after == before
+
+
+def test_the_best_run_is_not_that_of_an_earlier_end(folder):
+    runfolder.update_config(folder, tiny.settings(runs=2))
+    assert (folder / runfolder.BEST).exists()
+    runfolder.update_config(folder, dataclasses.replace(tiny.settings(runs=2), steps=960))
+    assert not (folder / runfolder.BEST).exists()

@@ -27,7 +27,6 @@ def test_what_is_written_is_read_back_in_order(tmp_path):
     records = [{"steps": step, "score": step / 3, "diverged": False} for step in range(5)]
     for record in records:
         log.write(record)
-    log.close()
     assert runlog.read(tmp_path / "a.jsonl") == records
 
 
@@ -57,15 +56,7 @@ def test_size_counts_bytes_of_earlier_sessions_too(tmp_path):
         log = runlog.RunLog(path)
         log.write({"word": word})
         assert log.size() == os.path.getsize(path)
-        log.close()
     assert len(runlog.read(path)) == 2
-
-
-def test_a_closed_log_refuses_records(tmp_path):
-    log = runlog.RunLog(tmp_path / "a.jsonl")
-    log.close()
-    with pytest.raises(ValueError, match="closed"):
-        log.write(RECORD)
 
 
 def test_flush_forces_new_lines_to_disk_once(tmp_path, monkeypatch):
@@ -77,12 +68,12 @@ def test_flush_forces_new_lines_to_disk_once(tmp_path, monkeypatch):
     log.flush()
     assert len(synced) == 1
     log.write(RECORD)
-    log.close()
+    log.flush()
     assert len(synced) == 2
 
 
 def test_an_empty_log_has_no_records(tmp_path):
-    runlog.RunLog(tmp_path / "a.jsonl").close()
+    runlog.RunLog(tmp_path / "a.jsonl")
     assert runlog.read(tmp_path / "a.jsonl") == []
 
 
@@ -135,33 +126,24 @@ def test_a_missing_log_is_damaged_unless_it_was_empty(tmp_path):
 
 
 def test_logs_resume_where_the_checkpoint_was(tmp_path):
-    logs = runlog.Logs(tmp_path / "logs", 3, None)
+    logs = runlog.Logs(tmp_path / "logs", 3, [0] * 3)
     for index in range(3):
         logs.write(index, {"steps": 10 + index})
     logs.flush()
     sizes = logs.sizes()
     logs.write(1, {"steps": 99})
-    logs.close()
 
     logs = runlog.Logs(tmp_path / "logs", 3, sizes)
     assert logs.sizes() == sizes
     logs.write(1, {"steps": 21})
-    logs.close()
     names = sorted(os.listdir(tmp_path / "logs"))
     assert names == ["0000.jsonl", "0001.jsonl", "0002.jsonl"]
     assert runlog.read(tmp_path / "logs" / "0001.jsonl") == [{"steps": 11}, {"steps": 21}]
     assert runlog.read(tmp_path / "logs" / "0002.jsonl") == [{"steps": 12}]
 
 
-def test_new_logs_do_not_touch_those_of_another_batch(tmp_path):
-    runlog.Logs(tmp_path, 2).write(1, RECORD)
-    with pytest.raises(BadInput, match=r"0001\.jsonl already holds"):
-        runlog.Logs(tmp_path, 2)
-    assert runlog.read(tmp_path / "0001.jsonl") == [RECORD]
-
-
 def test_no_log_is_cut_if_any_is_damaged(tmp_path):
-    logs = runlog.Logs(tmp_path, 2)
+    logs = runlog.Logs(tmp_path, 2, [0, 0])
     logs.write(0, {"steps": 1})
     (size, _) = logs.sizes()
     logs.write(0, {"steps": 2})
@@ -175,7 +157,7 @@ def test_no_log_is_cut_if_any_is_damaged(tmp_path):
 def test_more_runs_than_a_process_may_open_files(tmp_path):
     resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    logs = runlog.Logs(tmp_path, 300)
+    logs = runlog.Logs(tmp_path, 300, [0] * 300)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(128, limits[0]), limits[1]))
     try:
         for index in range(300):

@@ -54,6 +54,13 @@ def test_a_signal_stops_after_the_chunk_and_resuming_is_exact(whole, tmp_path, n
     assert (folder / runfolder.BEST).read_bytes() == (whole / runfolder.BEST).read_bytes()
 
 
+def test_a_signal_in_the_last_chunk_is_not_forgotten():
+    settings = tiny.settings(steps=48)
+    stop = lambda progress: signal.raise_signal(signal.SIGTERM)  # noqa: E731
+    assert (result := train.train(settings, show=stop)).finished and result.stopped
+    assert not train.train(settings).stopped
+
+
 def test_a_second_signal_ends_at_once(tmp_path):
     def interrupt_twice(progress):
         signal.raise_signal(signal.SIGINT)
@@ -242,6 +249,13 @@ def test_a_branch_cannot_change_shapes(whole, tmp_path, change, name):
     with pytest.raises(BadInput, match=name):
         train.train(tiny.settings(**{"runs": 2, **change}), tmp_path / "b", branch_from=whole)
     assert not (tmp_path / "b").exists() and tiny.contents(whole) == before
+
+
+def test_a_branch_needs_more_steps_than_its_parent_has_taken(whole, tmp_path):
+    other = tiny.settings(runs=2, hyper=config.Hyper(learning_rate=1e-3))
+    with pytest.raises(BadInput, match="has taken 480 steps: a branch of it needs more than"):
+        train.train(other, tmp_path / "b", branch_from=whole)
+    assert not (tmp_path / "b").exists()
 
 
 def test_nothing_can_branch_from_a_folder_without_a_state(tmp_path):

@@ -15,13 +15,16 @@ import subprocess
 import sys
 import tempfile
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from wmg import cli, train
+from wmg import checkpoint, cli, train
 from wmg.config import WMG, Config
+from wmg.results import Result
 
 CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
@@ -134,3 +137,14 @@ def differing(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
         or one[name].shape != other[name].shape
         or one[name].tobytes() != other[name].tobytes()
     ]
+
+
+def result(scores, diverged=None, goal=None, trials=()):
+    """What training would return of runs with these scores."""
+    runs = len(scores)
+    config = settings(runs=runs, goal=goal)
+    state = train.start_runs(config, checkpoint.make_env(config.env))
+    ended = jnp.array(diverged or [False] * runs)
+    state = eqx.tree_at(lambda runs: runs.diverged, state, ended)
+    reports = np.arange(len(scores[0]))
+    return Result(config, state, reports, np.array(scores), 0.0, True, trials=list(trials))

@@ -22,7 +22,7 @@ import safetensors.numpy
 from jaxtyping import PyTree
 
 from wmg import agents, config, envs
-from wmg.config import BadInput, Config
+from wmg.config import NOT_JSON, BadInput, Config
 from wmg.envs.sokoban import levels
 from wmg.types import Agent, Env
 
@@ -102,7 +102,7 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     try:
         header = json.loads(metadata["wmg"])
         version, actual = header["version"], header["form"]
-    except (KeyError, TypeError, json.JSONDecodeError):
+    except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} was not written by wmg") from None
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise BadInput(f"{path} has format version {version}; this wmg reads {FORMAT_VERSION}")

@@ -5,6 +5,7 @@ Only the module of the command that is asked for is imported, and it imports jax
 to, so that `wmg --help` is instant.
 """
 
+import contextlib
 import importlib
 import sys
 
@@ -40,8 +41,11 @@ def summary() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence."""
+    """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence; 130: interrupted."""
     args = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # names may be more than a terminal can show
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if not args or args[0] in ("-h", "--help"):
         print(summary(), end="")
         return 0
@@ -57,6 +61,9 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = None
         return 0
+    except KeyboardInterrupt:
+        print("wmg: interrupted", file=sys.stderr)
+        return 130
     except OSError as error:
         print(f"wmg: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
     return 2

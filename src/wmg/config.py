@@ -1,6 +1,6 @@
 """Every setting and every default, once.
 
-Settings are of two kinds. Those of an environment or an agent, and `t_max`, fix shapes: a
+Settings are of two kinds. Those of an environment or an agent, `t_max` and `batched` fix shapes: a
 change compiles anew and cannot be made to a saved run. `Hyper` holds numbers: each run of a
 batch may have its own. This file imports neither jax nor equinox, so that commands start
 quickly.
@@ -17,6 +17,10 @@ Settings = TypeVar("Settings")
 
 class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
+
+
+NOT_JSON = (ValueError, RecursionError)
+"""What reading JSON raises if it is none, is no text, or is longer or deeper than can be read."""
 
 
 def _require(condition: bool, setting: str, value: object, wanted: str) -> None:
@@ -345,6 +349,7 @@ class Config:
     def hypers(self) -> list[Hyper]:
         """The numbers of each run."""
         varied = dict(_parse_varied(item, self.runs) for item in self.vary)
+        _require(len(varied) == len(self.vary), "vary", self.vary, "different numbers, each once")
         return [
             dataclasses.replace(self.hyper, **{name: values[i] for name, values in varied.items()})
             for i in range(self.runs)
@@ -379,7 +384,8 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Settings:
-    """The settings in JSON data; anything unknown, missing or of a wrong type is refused."""
+    """The settings in JSON data. What it does not have is as by default; anything unknown or of a
+    wrong type is refused, and so is data without something that has no default."""
     if not isinstance(data, dict):
         raise BadInput(f"{where} must be a JSON object, got {data!r}")
     data = dict(data)
@@ -391,6 +397,10 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
     for key in data:
         if key not in known:
             raise BadInput(f"{where} has no setting {key!r}; it has {', '.join(known)}")
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        needed = field.default is field.default_factory is dataclasses.MISSING
+        if needed and field.name not in data:
+            raise BadInput(f"{where} lacks {field.name}")
     return kind(**{key: _value(hints[key], v, f"{where}.{key}") for key, v in data.items()})
 
 
@@ -450,6 +460,6 @@ def loads(text: str, where: str = "config") -> Config:
     """The config in JSON text."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except NOT_JSON as error:
         raise BadInput(f"{where} is not JSON: {error}") from None
     return from_dict(Config, data, where)

@@ -187,8 +187,9 @@ def download(url: str, show: Show) -> pathlib.Path:
     if whole.exists():
         return whole
     there = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={there}-"} if there else {})
+    headers = {"Range": f"bytes={there}-"} if there else {}
     try:
+        request = urllib.request.Request(url, headers=headers)
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             folder.mkdir(parents=True, exist_ok=True)
             goes_on = there and answer.status == 206

@@ -28,12 +28,9 @@ Model = TypeVar("Model")
 Aux = TypeVar("Aux")
 
 
-Tap = Float[Array, "time *rows out"]
-"""Zeros in the shape of a layer's output. Their gradient is the output's cotangent."""
-
-
 class TappedLayer:
-    """Stands in for a layer in the model that a differentiated step calls."""
+    """Stands in for a layer in the model that a differentiated step calls. Its tap is zeros in the
+    shape of the layer's output, whose gradient is the output's cotangent."""
 
     def __init__(self, layer: Linear, tap: Array):
         self.layer, self.tap = layer, tap

@@ -25,8 +25,8 @@ from wmg.types import Agent, Env
 GOAL_STREAM = 20_200_713
 """Episodes of these tests come from a key that no training run starts from."""
 UNLIKELY = 1e-4
-"""How seldom an agent that just meets the goal may be taken for one that does not, at any one number
-of episodes. Over a whole test of 10,000, two of 100,000 are stopped that would have passed."""
+"""How seldom an agent that just meets the goal may be taken for one that does not, at any one
+number of episodes. Over all 10,000, two tests of 100,000 are stopped that would have passed."""
 FIRST = 64
 """Episodes that a test begins at once; many tests end with them."""
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from wmg.a3c import keep_if
 from wmg.types import Agent, Env, EnvSpec, Observation
 
 
@@ -25,11 +26,12 @@ Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
 """Of one step: Gumbel noise for the policy, and the environment's key."""
 
 
-def chance_of(env: Env, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]) -> Chance:
+def chance_of(
+    spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]
+) -> Chance:
     """That of a step of a held-out episode."""
-    steps = env.spec.max_steps
-    noise = jax.random.gumbel(pkey, (steps, env.spec.actions))
-    return noise[time], jax.random.split(ekey, steps)[time]
+    noise = jax.random.gumbel(pkey, (spec.max_steps, spec.actions))
+    return noise[time], jax.random.split(ekey, spec.max_steps)[time]
 
 
 class Lanes(eqx.Module):
@@ -111,15 +113,11 @@ def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple]) -> Lanes
     offered = now.begun + jnp.cumsum(idle) - 1
     starts = idle & (offered < episodes)
     lane = now.state, now.observation, now.memory, now.time, now.episode
-    state, observation, memory, time, episode = jax.vmap(_choose)(
+    state, observation, memory, time, episode = jax.vmap(keep_if)(
         starts, (*fresh(offered), offered), lane
     )
     begun = now.begun + starts.sum(dtype=jnp.int32)
     return Lanes(state, observation, memory, time, episode, begun, now.failed, now.played)
-
-
-def _choose(condition: Bool[Array, ""], one: PyTree, other: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 def lanes_for(episodes: int) -> int:
@@ -137,7 +135,7 @@ def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: 
 
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         _, pkey, ekey = keys(index)
-        return chance_of(env, pkey, ekey, time)
+        return chance_of(env.spec, pkey, ekey, time)
 
     return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from wmg import a3c, checkpoint, config
 from wmg.a3c import Run, Totals
-from wmg.config import BadInput, Config, Hyper
+from wmg.config import BadInput, Batched, Config, Hyper
 from wmg.evaluate import TEST_STREAM, Episodes
 from wmg.parallel import cpu_options, stack
 from wmg.results import Progress, Result, record
@@ -210,13 +210,16 @@ def train(
             f"and 1 run, got env = {settings.env!r}, goal = {settings.goal!r}, "
             f"runs = {settings.runs}"
         )
+    if settings.batched != Batched():
+        raise BadInput(f"a host environment is one alone: batched must be {Batched()}")
+    (hyper,) = settings.hypers()
     began = time.monotonic()
     run, steps, scores = start_run(settings, host), [], []
     while len(steps) * settings.report_every < settings.steps and not run.diverged:
         since, before = time.monotonic(), int(run.steps)
         until = min((len(steps) + 1) * settings.report_every, settings.steps)
-        run, totals = train_until(host, settings.hyper, run, until, settings.t_max)
-        rate = float(a3c.learning_rate(settings.hyper, run.steps))
+        run, totals = train_until(host, hyper, run, until, settings.t_max)
+        rate = float(a3c.learning_rate(hyper, run.steps))
         log = record(host.spec, totals, int(run.steps), rate, bool(run.diverged))
         steps.append(log["steps"])
         scores.append(log["score"])

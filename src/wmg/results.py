@@ -42,8 +42,8 @@ class Result:
     steps: np.ndarray
     """Mean step count at each report."""
     scores: np.ndarray
-    """One row per run, one column per report; NaN where a run had diverged. A run that met its
-    goal keeps its last score."""
+    """One row per run, one column per report; NaN where a run had diverged, or no episode ended.
+    A run that met its goal keeps its last score."""
     seconds: float
     finished: bool
     folder: pathlib.Path | None = None
@@ -51,6 +51,8 @@ class Result:
     """The tests of each run, if it has a goal."""
     testing: float = 0.0
     """Of the seconds, how many were spent on these tests."""
+    stopped: bool = False
+    """Whether a signal asked to stop. It may be finished all the same."""
 
     @property
     def crossings(self) -> list[float | None]:
@@ -59,14 +61,27 @@ class Result:
         return [] if goal is None else [efficiency.crossing(t, goal) for t in self.trials]
 
     @property
+    def diverged(self) -> np.ndarray:
+        """Whether each run has."""
+        return np.asarray(self.runs.diverged)
+
+    def final_score(self, run: int) -> float:
+        """A run's mean score over the last tenth of its reports. Its last score if it diverged or
+        no episode ended in them; NaN if it has none."""
+        scores = self.scores[run]
+        tail = scores[-max(1, len(scores) // 10) :]
+        known, late = (each[np.isfinite(each)] for each in (scores, tail))
+        chosen = late if late.size and not self.diverged[run] else known[-1:]
+        return float(chosen.mean()) if chosen.size else float("nan")
+
+    @property
     def best(self) -> int:
-        """The run with the highest mean score over the last tenth of its reports; of runs with
-        a goal, the one with the best last test."""
+        """The run with the highest final score, of those that did not diverge; of runs with a
+        goal, the one with the best last test."""
         if self.trials:
             return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
-        tail = self.scores[:, -max(1, self.scores.shape[1] // 10) :]
-        alive = np.isfinite(tail).all(axis=1)
-        return int(np.argmax(np.where(alive, np.nan_to_num(tail).mean(axis=1), -np.inf)))
+        final = np.array([self.final_score(run) for run in range(len(self.diverged))])
+        return int(np.argmax(np.where(np.isnan(final) | self.diverged, -np.inf, final)))
 
     @property
     def agent(self) -> Agent:

@@ -26,7 +26,7 @@ import numpy as np
 
 from wmg import __version__, checkpoint, config, runlog
 from wmg.a3c import Run
-from wmg.config import BadInput, Config
+from wmg.config import NOT_JSON, BadInput, Config
 
 CONFIG, STATE, BEST, LOGS = "config.json", "state.safetensors", "best.safetensors", "logs"
 
@@ -85,9 +85,11 @@ def _write_about(path: pathlib.Path, about: dict[str, Any]) -> None:
 
 
 def update_config(path: pathlib.Path, settings: Config) -> None:
-    """Record that a folder goes on for more steps than it was made for."""
+    """Record that a folder goes on for more steps than it was made for: what it has of its end is
+    then no longer that."""
     about = _read_about(path)
     if about["config"]["steps"] != settings.steps:
+        (path / BEST).unlink(missing_ok=True)
         about["config"]["steps"] = settings.steps
         _write_about(path, about)
 
@@ -108,7 +110,7 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not a run folder: it has no {CONFIG}")
     try:
         about = json.loads(file.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         about = None
     if not isinstance(about, dict) or "config" not in about:
         raise BadInput(f"{file} is damaged: it does not hold a config")
@@ -164,8 +166,9 @@ def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
     steps, scores = (np.full((runs, length), np.nan) for _ in range(2))
     for row, log in enumerate(logs):
         for column, line in enumerate(log):
-            if not {"steps", "score"} <= line.keys():
+            taken, score = line.get("steps"), line.get("score", "missing")
+            if not isinstance(taken, int | float) or not isinstance(score, int | float | None):
                 raise BadInput(f"{path / LOGS} is damaged: run {row}, line {column + 1}")
-            steps[row, column] = line["steps"]
-            scores[row, column] = np.nan if line["score"] is None else line["score"]
+            steps[row, column] = taken
+            scores[row, column] = np.nan if score is None else score
     return (np.nanmean(steps, axis=0) if length else np.zeros(0)), scores

@@ -13,7 +13,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from wmg.config import BadInput
+from wmg.config import NOT_JSON, BadInput
 
 Record = dict[str, Any]
 
@@ -49,12 +49,9 @@ class RunLog:
         self.path.touch()
         self._size = self.path.stat().st_size
         self._synced = True
-        self._closed = False
 
     def write(self, record: Record) -> None:
         """Append one line. Readers see it at once; `flush` saves it from a power cut."""
-        if self._closed:
-            raise ValueError(f"{self.path} is closed")
         line = encode(record).encode() + b"\n"
         with self.path.open("ab") as file:
             file.write(line)
@@ -73,27 +70,16 @@ class RunLog:
         """Bytes in the log, those of an earlier session included."""
         return self._size
 
-    def close(self) -> None:
-        self.flush()
-        self._closed = True
-
 
 class Logs:
-    """The logs of a batch of runs: 0000.jsonl, 0001.jsonl, ... in one folder.
+    """The logs of a batch of runs: 0000.jsonl, 0001.jsonl, ... in one folder, cut back to the
+    `sizes` that a checkpoint recorded."""
 
-    With the `sizes` of a checkpoint, logs are cut back to them; without, they must be new.
-    """
-
-    def __init__(
-        self, folder: str | os.PathLike[str], runs: int, sizes: Sequence[int] | None = None
-    ):
+    def __init__(self, folder: str | os.PathLike[str], runs: int, sizes: Sequence[int]):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         paths = [self.folder / f"{index:04d}.jsonl" for index in range(runs)]
-        if sizes is None:
-            _require_new(paths)
-        else:
-            _truncate_all(paths, sizes)
+        _truncate_all(paths, sizes)
         self._logs = [RunLog(path) for path in paths]
 
     def write(self, run_index: int, record: Record) -> None:
@@ -106,16 +92,6 @@ class Logs:
     def sizes(self) -> list[int]:
         """What a checkpoint stores, after `flush`."""
         return [log.size() for log in self._logs]
-
-    def close(self) -> None:
-        for log in self._logs:
-            log.close()
-
-
-def _require_new(paths: list[pathlib.Path]) -> None:
-    for path in paths:
-        if path.exists() and path.stat().st_size > 0:
-            raise BadInput(f"{path} already holds the log of a run")
 
 
 def _truncate_all(paths: list[pathlib.Path], sizes: Sequence[int]) -> None:
@@ -167,7 +143,7 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
 def _decode(line: bytes) -> Record | None:
     try:
         record = json.loads(line.decode())
-    except ValueError:
+    except NOT_JSON:
         return None
     return record if isinstance(record, dict) else None
 

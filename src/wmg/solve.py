@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from wmg import checkpoint, config, evaluate, stats
-from wmg.config import BadInput
+from wmg.config import NOT_JSON, BadInput
 from wmg.envs.sokoban import Sokoban
 from wmg.evaluate import Chance, Episodes
 from wmg.types import Agent
@@ -24,7 +24,7 @@ def _play(
 ) -> Episodes:
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
-        return evaluate.chance_of(env, pkey, ekey, time)
+        return evaluate.chance_of(env.spec, pkey, ekey, time)
 
     return evaluate.play(
         env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking
@@ -97,7 +97,7 @@ def read(path: pathlib.Path, settings: config.Sokoban, count: int) -> Bool[np.nd
     try:
         saved = json.loads(path.read_text())
         bank, solved = str(saved["env"]["levels"]), np.array(saved["solved_each"], bool)
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+    except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} does not hold the outcomes of levels") from None
     if bank != settings.levels or solved.shape != (count,):
         raise BadInput(

@@ -134,6 +134,11 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
     if state is None:
         raise BadInput(f"{path} has no saved state to branch from")
     steps = [int(s) for s in np.asarray(state[0].steps)]
+    if max(steps) >= settings.steps:
+        raise BadInput(
+            f"{path} has taken {max(steps):,} steps: a branch of it needs more than "
+            f"steps = {settings.steps:,}"
+        )
     return state[0], {"folder": str(path), "steps": steps}
 
 
@@ -205,7 +210,7 @@ class Session:
                 if time.monotonic() >= due and not self.finished():
                     due = self.save(save_seconds)
             self.save(save_seconds)
-        return self.result()
+            return self.result(stopped=bool(stop))
 
     def solved(self) -> np.ndarray:
         """Whether each run has met its goal."""
@@ -285,7 +290,8 @@ class Session:
         """What to show. A run that has met its goal keeps its last score."""
         shown = scores
         if self.trials:
-            shown = [100 * t[-1].rate if t else float("nan") for t in self.trials]
+            last = [100 * t[-1].rate if t else float("nan") for t in self.trials]
+            shown = np.where(self.diverged, float("nan"), last).tolist()
         solved = int(self.solved().sum()) if self.trials else None
         finite = [score for score in shown if np.isfinite(score)]
         return Progress(
@@ -301,7 +307,7 @@ class Session:
             self.store.save(everyone, self.reports, self.seconds, self.testing)
         return time.monotonic() + max(save_seconds, 20 * (time.monotonic() - began))
 
-    def result(self) -> Result:
+    def result(self, stopped: bool) -> Result:
         """What training has come to, read back from the logs where there are any."""
         steps, scores = np.array(self.steps), np.array(self.scores).T
         folder, runs = self.store.path if self.store else None, self.roster.everyone()
@@ -312,7 +318,7 @@ class Session:
             scores[run, ended:] = scores[run, ended]
         result = Result(
             self.settings, runs, steps, scores, self.seconds, self.finished(), folder,
-            self.trials, self.testing,
+            self.trials, self.testing, stopped,
         )  # fmt: skip
         if folder and result.finished:
             about = {"run": result.best, "steps": int(runs.steps[result.best])}

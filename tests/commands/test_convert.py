@@ -77,6 +77,13 @@ def test_settings_that_the_authors_do_not_have_are_refused_before_anything_is_wr
     save(ours, dataclasses.replace(SOKOBAN, env=config.Sokoban("embedded-train")))
     code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
     assert code == 2 and "the authors' code cannot run Sokoban" in err
+    for settings in (
+        dataclasses.replace(SOKOBAN, batched=config.Batched(envs=4)),
+        dataclasses.replace(tiny.settings(), env=config.Pathfinding(pattern=9)),
+    ):
+        save(ours, settings)
+        code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
+        assert code == 2 and "the authors' code cannot run" in err and not theirs.exists()
     text.write_text("precious")
     code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
     assert code == 2 and err == f"wmg: {text} already exists\n"

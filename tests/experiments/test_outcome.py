@@ -1,6 +1,7 @@
 """What is pooled and what is not, and verdicts on hand-made outcomes."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -25,13 +26,13 @@ def outcome(*values, error=None):
 )
 def test_a_number_equals_the_papers_if_it_is_within_the_margin(value, verdict):
     claim = Claim("x", "a", "equals", 99.6, 0.3)
-    assert judge(claim, {"a": outcome(value)}, True)[0] == verdict
+    assert judge(claim, {"a": outcome(value)}, {"a", "b"})[0] == verdict
 
 
 def test_without_a_margin_only_the_same_number_is_equal():
     claim = Claim("x", "a", "equals", 132_507)
-    assert judge(claim, {"a": outcome(132_507)}, True)[0] == "holds"
-    assert judge(claim, {"a": outcome(132_508)}, True)[0] == "fails"
+    assert judge(claim, {"a": outcome(132_507)}, {"a", "b"})[0] == "holds"
+    assert judge(claim, {"a": outcome(132_508)}, {"a", "b"})[0] == "fails"
 
 
 @pytest.mark.parametrize(
@@ -40,16 +41,16 @@ def test_without_a_margin_only_the_same_number_is_equal():
 )
 def test_above_a_number_means_by_more_than_two_standard_errors(value, error, verdict):
     claim = Claim("x", "a", "above", 91)
-    assert judge(claim, {"a": outcome(value, error=error)}, True)[0] == verdict
+    assert judge(claim, {"a": outcome(value, error=error)}, {"a", "b"})[0] == verdict
 
 
 def test_a_single_trained_run_has_no_standard_error_and_its_verdict_says_so():
     curve = plots.Curve(np.array([5.0]), np.array([[94.9]]))
     alone = dataclasses.replace(outcome(94.9), curve=curve)
     assert np.isnan(alone.standard_error)
-    verdict = judge(Claim("x", "a", "above", 93.4), {"a": alone}, True)
+    verdict = judge(Claim("x", "a", "above", 93.4), {"a": alone}, {"a", "b"})
     assert verdict == ("holds", "94.90 against 93.40, from a single run")
-    assert judge(Claim("x", "a", "above", 95), {"a": alone}, True)[0] == "fails"
+    assert judge(Claim("x", "a", "above", 95), {"a": alone}, {"a", "b"})[0] == "fails"
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,13 @@ def test_a_single_trained_run_has_no_standard_error_and_its_verdict_says_so():
 def test_above_a_cell_counts_the_errors_of_both(other, verdict):
     # Two values 2 apart have standard error 1, so the gap must exceed 2 * sqrt(2) = 2.83.
     cells = {"a": outcome(90, 92), "b": outcome(*other)}
-    assert judge(Claim("x", "a", "above", "b"), cells, True)[0] == verdict
+    assert judge(Claim("x", "a", "above", "b"), cells, {"a", "b"})[0] == verdict
 
 
 @pytest.mark.parametrize(("margin", "verdict"), [(3.9, "holds"), (4.1, "fails")])
 def test_above_a_cell_also_means_by_more_than_the_margin(margin, verdict):
     cells = {"a": outcome(90, 92), "b": outcome(86, 88)}
-    assert judge(Claim("x", "a", "above", "b", margin), cells, True)[0] == verdict
+    assert judge(Claim("x", "a", "above", "b", margin), cells, {"a", "b"})[0] == verdict
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_above_a_cell_also_means_by_more_than_the_margin(margin, verdict):
     ],
 )
 def test_what_cannot_be_judged_is_not_and_says_why(claim, cells, why):
-    assert judge(claim, cells, False) == ("not judged", why)
+    assert judge(claim, cells, set()) == ("not judged", why)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +108,19 @@ def test_a_claim_may_be_of_an_earlier_time(after, verdict, numbers):
     scores = np.array([[10.0, 30.0, 1.0], [20.0, 40.0, 1.0]])
     curve = plots.Curve(np.array([10.0, 20.0, 30.0]), scores)
     cells = {"a": dataclasses.replace(outcome(1, 1), curve=curve)}
-    assert judge(Claim("x", "a", "above", 20, after=after), cells, False) == (verdict, numbers)
+    assert judge(Claim("x", "a", "above", 20, after=after), cells, set()) == (verdict, numbers)
 
 
 def test_a_claim_of_full_scale_is_judged_at_full_scale():
     claim = Claim("x", "a", "equals", 9, full_scale=True)
-    assert judge(claim, {"a": outcome(9)}, True)[0] == "holds"
+    assert judge(claim, {"a": outcome(9)}, {"a", "b"})[0] == "holds"
+    assert judge(claim, {"a": outcome(9), "b": outcome(9)}, {"b"})[0] == "not judged"
+    assert judge(claim, {"a": outcome(9), "b": outcome(9)}, {"a"})[0] == "holds"
 
 
 def test_a_verdict_comes_with_its_numbers():
     cells = {"a": outcome(90, 92), "b": outcome(86, 88)}
-    assert judge(Claim("x", "a", "above", "b"), cells, True)[1] == (
+    assert judge(Claim("x", "a", "above", "b"), cells, {"a", "b"})[1] == (
         "91.00 against 87.00, standard error of the gap 1.41"
     )
 
@@ -134,7 +137,7 @@ def needed(*steps):
 )
 def test_below_a_number_means_that_the_median_is_no_higher(steps, verdict):
     claim = Claim("x", "a", "below", 1.6, times=1.25)
-    assert judge(claim, {"a": needed(*steps)}, True)[0] == verdict
+    assert judge(claim, {"a": needed(*steps)}, {"a", "b"})[0] == verdict
 
 
 FAST, FASTER = np.linspace(10, 11, 30), np.linspace(1, 1.1, 30)
@@ -158,13 +161,15 @@ HALF = [*[1.0] * 10, *[None] * 20]
 )
 def test_below_a_cell_means_by_more_than_two_standard_errors(ours, other, times, verdict):
     cells = {"a": needed(*ours), "b": needed(*other)}
-    assert judge(Claim("x", "a", "below", "b", times=times), cells, True)[0] == verdict
+    assert judge(Claim("x", "a", "below", "b", times=times), cells, {"a", "b"})[0] == verdict
 
 
 def test_medians_that_nobody_reached_are_named_in_the_verdict():
     cells = {"a": needed(*HALF), "b": needed(*HALF), "c": needed(*FAST)}
-    assert judge(Claim("x", "a", "below", "b"), cells, True)[1] == "neither median was reached"
-    assert judge(Claim("x", "c", "below", "a"), cells, True)[1] == "10.50 against -"
+    assert (
+        judge(Claim("x", "a", "below", "b"), cells, {"a", "b"})[1] == "neither median was reached"
+    )
+    assert judge(Claim("x", "c", "below", "a"), cells, {"a", "b"})[1] == "10.50 against -"
 
 
 def test_results_of_different_configs_are_not_pooled(tmp_path):
@@ -190,6 +195,19 @@ def test_a_damaged_result_is_refused(tmp_path, contents):
     with pytest.raises(BadInput) as refusal:
         pool("made-up", TARGET, tmp_path)
     assert str(refusal.value) == f"{damaged} is damaged: it does not hold a result"
+
+
+@pytest.mark.parametrize("change", [
+    {"hardware": None}, {"scores": None}, {"scores": [["x"]]}, {"scores": []}, {"config": "x"},
+])  # fmt: skip
+def test_a_result_that_lacks_something_is_damaged(tmp_path, change):
+    damaged = write(tmp_path, "wmg", 0, [flat(10)], seed=0)
+    whole = json.loads(damaged.read_text()) | change
+    damaged.write_text(
+        json.dumps({key: value for key, value in whole.items() if value is not None})
+    )
+    with pytest.raises(BadInput, match="is damaged: it does not hold a result"):
+        pool("made-up", TARGET, tmp_path)
 
 
 def test_without_results_there_is_no_report(tmp_path):

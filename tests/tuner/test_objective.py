@@ -11,6 +11,7 @@ pytest.importorskip("optuna")
 
 from wmg import experiments, train
 from wmg.config import GRU, BadInput, Goal
+from wmg.efficiency import Trial
 from wmg.tuner import objective, study, worker
 
 SMALL = tiny.settings(agent=GRU(embedding=4, size=4, actor_critic=4), steps=96)
@@ -21,33 +22,29 @@ VALUES = [
 ]
 
 
-def result(scores, goal=None, crossings=()):
-    """As much of a result as a score is made from."""
-
-    @dataclasses.dataclass
-    class Part:
-        config: object
-        scores: np.ndarray
-        crossings: list
-
-    return Part(tiny.settings(goal=goal), np.array(scores, float), list(crossings))
-
-
 def test_the_score_is_the_mean_of_the_last_tenth():
     run = [[*[0.0] * 18, 50.0, 60.0]]
-    assert objective.score(result(run), "score", 0) == 55.0
-    assert objective.score(result([[40.0, 80.0]]), "score", 0) == 80.0
+    assert objective.score(tiny.result(run), "score", 0) == 55.0
+    assert objective.score(tiny.result([[40.0, 80.0]]), "score", 0) == 80.0
 
 
 def test_a_diverged_run_has_its_last_finite_score_and_never_none():
     nan = np.nan
-    assert objective.score(result([[70.0, 30.0, nan, nan]]), "score", 0) == 30.0
-    assert objective.score(result([[nan, nan]]), "score", 0) == 0.0
+    some = tiny.result([[70.0, 30.0, nan, nan], [nan, nan, nan, nan]], [True, True])
+    assert objective.score(some, "score", 0) == 30.0
+    assert objective.score(some, "score", 1) == 0.0
+
+
+def test_reports_in_which_no_episode_ended_do_not_count():
+    runs = [[np.nan, *[98.0] * 18, 50.0, 60.0], [*[98.0] * 18, 50.0, 60.0, np.nan]]
+    some = tiny.result(runs)
+    assert [objective.score(some, "score", row) for row in (0, 1)] == [55.0, 60.0]
 
 
 def test_a_run_that_never_meets_its_goal_took_all_steps():
-    some = result([[1.0], [1.0]], Goal(), [123.5, None])
-    assert objective.score(some, "steps", 0) == 123.5
+    met = [Trial(100, 9_800, 10_000), Trial(200, 9_950, 10_000)]
+    some = tiny.result([[1.0], [1.0]], goal=Goal(), trials=[met, met[:1]])
+    assert objective.score(some, "steps", 0) == pytest.approx(100 + 100 * 2 / 3)
     assert objective.score(some, "steps", 1) == some.config.steps
 
 
@@ -105,7 +102,7 @@ def test_a_run_that_diverges_is_a_result(tmp_path, monkeypatch):
 
 
 def test_a_signal_during_training_is_an_interruption(monkeypatch):
-    stopped = dataclasses.make_dataclass("Stopped", ["finished"])(False)
+    stopped = dataclasses.replace(tiny.result([[50.0]]), stopped=True)  # in its last report
     monkeypatch.setattr(train, "train", lambda settings: stopped)
     run = objective.make_objective(objective.make_task("x", tiny.settings(), None))
     with pytest.raises(KeyboardInterrupt):

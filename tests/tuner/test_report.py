@@ -73,6 +73,36 @@ def test_best_pools_studies_and_says_how_to_train(storage):
     assert both["train"] in report.describe_best(both)
 
 
+def test_values_are_the_same_in_whatever_order_studies_name_them(storage):
+    turned = {name: GRID[name] for name in reversed(GRID)}
+    plan = study.Plan(TASK, runs=5, until_settled=False, shapes=("layers",), seed=2)
+    study.create(storage, "turned", plan, turned, True)
+    worker.work(storage, "turned", pretend)
+    one, both = report.best(storage, ["other"]), report.best(storage, ["other", "turned"])
+    assert both["values"] == one["values"] and both["runs"] > one["runs"]
+
+
+def test_a_study_is_not_pooled_with_itself(storage):
+    with pytest.raises(BadInput, match="s is named twice: its runs would count twice"):
+        report.best(storage, ["s", "s"])
+
+
+def test_what_is_not_done_is_not_final(storage):
+    name = report.prepare_final(storage, ["other"], "best", 2)
+    worker.work(storage, name, pretend, limit=1)
+    with pytest.raises(BadInput, match="has 1 of its 2 runs: the same command goes on"):
+        report.final(storage, name)
+
+
+def test_final_runs_of_a_study_with_other_names_are_of_its_shapes(storage):
+    plan = study.Plan(TASK, runs=1, until_settled=False, shapes=(), seed=3)
+    study.create(storage, "narrow", plan, {"learning_rate": [1e-6]}, True)
+    worker.work(storage, "narrow", lambda task: lambda values, seed: [0.0] * len(values))
+    name = report.prepare_final(storage, ["narrow", "s"], "best", 1)
+    with study.opened(storage, name) as shared:
+        assert shared.plan.shapes == ("layers",) and "layers" in shared.grid
+
+
 def test_best_of_nothing_and_of_different_tasks_is_refused(storage):
     with pytest.raises(BadInput, match="fresh has no finished run yet"):
         report.best(storage, ["fresh"])

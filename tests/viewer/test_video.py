@@ -112,6 +112,13 @@ def test_without_ffmpeg_it_says_what_is_missing(graph, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_ffmpeg_that_fails_is_named(graph, tmp_path, monkeypatch):
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "false")
+    with pytest.raises(BadInput, match=r"ffmpeg could not write .*mp4: it ended with 1"):
+        video.save(tmp_path / "a.mp4", [[graph]], fps=5.0)
+
+
 def test_two_agents_are_side_by_side_until_both_have_ended(graph, room):
     frames = list(video.draw([room, graph]))
     assert len(frames) == len(graph.steps) + video.PAUSE - 1

@@ -9,9 +9,12 @@ from typing import Annotated
 import tyro
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, split_name, threads_for
+from wmg.commands.start import prepare_jax, require_new, split_name, threads_for
 from wmg.config import BadInput, Config
 from wmg.options import parse
+
+LONGEST = 86_400
+"""Seconds of a measurement."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,9 @@ def run(args: list[str]) -> int:
     options = parse(Bench, args, "wmg bench [PRESET]", config=base)
     if options.at_once is not None and not options.env_only:
         raise BadInput("--at-once says how many environments there are: it needs --env-only")
+    if not 0 < options.seconds <= LONGEST:
+        raise BadInput(f"seconds must be above 0 and at most {LONGEST:,}, got {options.seconds}")
+    require_new(options.out)
     from wmg import bench, checkpoint
 
     prepare_jax(os.cpu_count() or 1 if options.env_only else threads_for(options.config))

@@ -58,7 +58,7 @@ def run(args: list[str]) -> int:
 
 def theirs(source: str) -> bool:
     """Whether this is a model in the authors' form."""
-    return source.endswith(".pth")
+    return source.endswith((".pth", ".pt"))
 
 
 def check(options: Convert, source: str, path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import tyro
 
-from wmg.commands.start import find_model, remark_on_levels, split_name
+from wmg.commands.start import find_model, remark_on_levels, require_new, split_name
 from wmg.config import BadInput, Env, Sokoban
 from wmg.options import parse
 
@@ -60,6 +60,7 @@ def run(args: list[str]) -> int:
         raise BadInput("--oldest-age says how added slots are shown: it needs --slots")
     if not 0 <= options.test_seed < 2**31:
         raise BadInput(f"test_seed must be from 0 to {2**31 - 1:,}, got {options.test_seed}")
+    require_new(options.out)
     play = play_levels if isinstance(options.env, Sokoban) else play_episodes
     play(name, env, agent, options)
     return 0

@@ -10,6 +10,8 @@ from wmg.commands.start import prepare_jax, split_name
 from wmg.config import BadInput
 from wmg.options import parse
 
+LARGEST = 100_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
@@ -44,8 +46,8 @@ def run(args: list[str]) -> int:
             raise BadInput(f"{name} has no cell {cell!r}; it has {', '.join(target.cells)}")
     for setting in ("runs", "steps", "group_size"):
         value = getattr(options, setting)
-        if value is not None and value < 1:
-            raise BadInput(f"{setting} must be at least 1, got {value}")
+        if value is not None and not 1 <= value <= LARGEST:
+            raise BadInput(f"{setting} must be from 1 to {LARGEST:,}, got {value}")
     from wmg import progress
     from wmg.experiments import report
     from wmg.experiments import reproduce as library

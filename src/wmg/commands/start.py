@@ -4,6 +4,7 @@ up jax."""
 import dataclasses
 import importlib.util
 import os
+import pathlib
 import sys
 import typing
 from typing import Any
@@ -20,7 +21,7 @@ def split_name(args: list[str]) -> tuple[str | None, list[str]]:
 
 def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
     """The agent that a user names, its config, and what it plays unless options say otherwise."""
-    if name is None and not {"-h", "--help"} & set(args):
+    if not name and not {"-h", "--help"} & set(args):
         raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
     from wmg import models
 
@@ -31,17 +32,28 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
     return agent, settings, held_out(named_env(args) if baseline else settings.env)
 
 
-def pick_run(args: list[str]) -> int | None:
-    """The value of --run, which decides what is loaded before the other options are read."""
+def option_value(args: list[str], flag: str) -> str | None:
+    """The value of an option that decides what is loaded before the others are read."""
     for index, arg in enumerate(args):
-        text = arg.partition("=")[2] if arg.startswith("--run=") else None
-        if arg == "--run" and index + 1 < len(args):
-            text = args[index + 1]
-        if text is not None:
-            if not text.isdecimal():
-                raise BadInput(f"--run must be a whole number, got {text!r}")
-            return int(text)
+        if arg.startswith(f"{flag}="):
+            return arg.removeprefix(f"{flag}=")
+        if arg == flag:
+            return next(iter(args[index + 1 :]), None)
     return None
+
+
+def require_new(path: pathlib.Path | None) -> None:
+    """Refuse to write where something is already."""
+    if path is not None and os.path.lexists(path):
+        raise BadInput(f"{path} already exists")
+
+
+def pick_run(args: list[str]) -> int | None:
+    """The value of --run."""
+    text = option_value(args, "--run")
+    if text is not None and not text.isdecimal():
+        raise BadInput(f"--run must be a whole number, got {text!r}")
+    return None if text is None else int(text)
 
 
 def named_env(args: list[str]) -> Env:

@@ -10,7 +10,13 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, remark_on_levels, split_name, threads_for
+from wmg.commands.start import (
+    option_value,
+    prepare_jax,
+    remark_on_levels,
+    split_name,
+    threads_for,
+)  # fmt: skip
 from wmg.config import BadInput, Config, Goal
 from wmg.options import parse
 
@@ -83,15 +89,10 @@ def base_config(name: str | None, args: list[str]) -> Config:
     """What the options change: a preset, or the config of the folder to go on with."""
     if name is not None:
         return experiments.find_preset(name)
-    for flag in ("--resume", "--from"):
-        for index, arg in enumerate(args):
-            value = arg.partition("=")[2] if arg.startswith(flag + "=") else None
-            if arg == flag and index + 1 < len(args):
-                value = args[index + 1]
-            if value:
-                from wmg import runfolder
+    if folder := option_value(args, "--resume") or option_value(args, "--from"):
+        from wmg import runfolder
 
-                return runfolder.read_config(pathlib.Path(value))
+        return runfolder.read_config(pathlib.Path(folder))
     if {"-h", "--help"} & set(args):
         return experiments.find_preset("pathfinding/wmg")
     raise BadInput("name a preset (wmg list shows them), or a folder with --resume or --from")
@@ -174,7 +175,8 @@ def draw_curve(result: Any) -> str | None:
     curve = plots.Curve(result.steps, result.scores)
     try:
         label = result.config.agent.name.upper()
-        plots.learning_curves({label: curve}, path, title=str(result.folder), ylabel="score in %")
+        title = str(result.folder).encode(errors="replace").decode()  # a name may be no text
+        plots.learning_curves({label: curve}, path, title=title, ylabel="score in %")
     except BadInput as missing:
         print(f"no picture of the curve: {missing}", file=sys.stderr)
         return None

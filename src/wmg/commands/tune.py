@@ -224,12 +224,15 @@ def start_values(settings: Config, grid: dict[str, list[Any]]) -> dict[str, Any]
     return values
 
 
+LARGEST = 10**9
+
+
 def check_counts(options: Any, **least: int) -> None:
-    """Refuse numbers that are too small."""
+    """Refuse numbers that are too small, or too large to be meant."""
     for name, smallest in least.items():
         value = getattr(options, name)
-        if value is not None and value < smallest:
-            raise BadInput(f"{name} must be at least {smallest}, got {value}")
+        if value is not None and not smallest <= value <= LARGEST:
+            raise BadInput(f"{name} must be from {smallest} to {LARGEST:,}, got {value}")
 
 
 def one_study(args: list[str], command: str) -> tuple[str, list[str]]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import tyro
 
-from wmg.commands.start import find_model, split_name
+from wmg.commands.start import find_model, require_new, split_name
 from wmg.config import BadInput, Baseline, Env
 from wmg.options import parse
+from wmg.viewer import LARGEST_SEED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,7 @@ class View:
     run: int | None = None
     """Which run of a run folder (default: the best)."""
     seed: int = 0
-    """The first episode: episode N of the default test of `wmg eval`."""
+    """The first episode: but for Sokoban, episode N of the default test of `wmg eval`."""
     greedy: bool = False
     """Take the most likely action instead of sampling."""
     export: pathlib.Path | None = None
@@ -71,7 +72,7 @@ def run(args: list[str]) -> int:
 
 def check(options: View) -> None:
     """Refuse numbers and names that make no sense, before anything is done."""
-    limits = {"episodes": (1, 1000), "seed": (0, 2**31 - 2001), "port": (0, 65535)}
+    limits = {"episodes": (1, 1000), "seed": (0, LARGEST_SEED), "port": (0, 65535)}
     for name, (least, most) in limits.items():
         value = getattr(options, name)
         if not least <= value <= most:
@@ -83,6 +84,9 @@ def check(options: View) -> None:
             raise BadInput(f"the file must end in {' or '.join(endings)}, got {str(path)!r}")
         if path is not None and not path.parent.is_dir():
             raise BadInput(f"there is no folder {path.parent}")
+        require_new(path)
+    if not options.host:
+        raise BadInput("host must name an address: 127.0.0.1 is this machine alone")
 
 
 def make_player(name: str, agent: Any, settings: Any, env: Env, greedy: bool) -> Any:

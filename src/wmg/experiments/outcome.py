@@ -166,8 +166,9 @@ def _require_disjoint_seeds(files: list[pathlib.Path], results: list[dict]) -> N
             seen[seed] = file
 
 
-def judge(claim: Claim, outcomes: dict[str, Outcome], full: bool) -> tuple[str, str]:
-    """A verdict, 'holds', 'fails' or 'not judged', and the numbers behind it."""
+def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> tuple[str, str]:
+    """A verdict, 'holds', 'fails' or 'not judged', and the numbers behind it. `full` has the cells
+    that were run for as many steps as in the paper."""
     ours = outcomes.get(claim.cell)
     other = outcomes.get(claim.other) if isinstance(claim.other, str) else None
     if ours is None or (isinstance(claim.other, str) and other is None):
@@ -176,7 +177,7 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: bool) -> tuple[str, 
         return "not judged", f"no score after {claim.after:,} steps"
     if any(len(outcome.values) == 0 for outcome in (ours, other) if outcome):
         return "not judged", "every run diverged"
-    if claim.full_scale and not full:
+    if claim.full_scale and {claim.cell, claim.other} & outcomes.keys() - full:
         return "not judged", f"{ours.centre:.2f} after fewer steps than in the paper"
     value = claim.times * (float(claim.other) if other is None else other.centre)
     numbers = f"{number(ours.centre)} against {number(value)}"

@@ -16,10 +16,11 @@ from wmg.experiments.target import Target
 def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
     """Write report.json, report.md and figures; return what the JSON says."""
     outcomes = pool(name, target, out)
-    full = all(
-        outcome.steps is None or outcome.steps >= target.cells[cell].config.steps
+    full = {
+        cell
         for cell, outcome in outcomes.items()
-    )
+        if outcome.steps is None or outcome.steps >= target.cells[cell].config.steps
+    }
     data = {
         "target": name,
         "title": target.title,

@@ -21,7 +21,7 @@ import numpy as np
 
 from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, solve, train
 from wmg.agents.wmg import WMG, with_slots
-from wmg.config import BadInput, Config
+from wmg.config import NOT_JSON, BadInput, Config
 from wmg.envs import Sokoban
 from wmg.experiments.target import Cell, Target
 from wmg.results import Result
@@ -104,35 +104,59 @@ def run_cell(
 
 def check_asked(path: pathlib.Path, settings: Config) -> None:
     """Refuse a result that is there already but is not of what is asked for now."""
-    there = config.from_dict(Config, read_result(path)["config"], str(path))
+    there = config.from_dict(Config, read_result(path).get("config"), str(path))
     for name, old, new in config.differences(there, settings):
         raise BadInput(f"{path} has {name} = {old!r}, not {new!r}: choose another --out")
 
 
 def read_result(path: pathlib.Path) -> dict[str, Any]:
     """What a `result.json` holds."""
-    try:
-        result = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        result = None
-    if not isinstance(result, dict) or not {"value", "config"} & result.keys():
+    result = _read_json(path)
+    if not _is_result(result):
         raise BadInput(f"{path} is damaged: it does not hold a result")
     return result
 
 
-def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
-    """Train a group, or go on with it. None if it was stopped before its end."""
-    result = train.train(settings, folder, resume=folder.exists(), show=show)
-    if not result.finished:
+def _is_result(data: Any) -> bool:
+    """Whether it has all that reports are made of: a value, or something for each run."""
+    if not isinstance(data, dict) or not {"hardware", "command"} <= data.keys():
+        return False
+    if "config" not in data:
+        return isinstance(data.get("value"), int | float)
+    rows = data.get("crossings", data.get("scores"))
+    if not isinstance(data["config"], dict) or not isinstance(rows, list):
+        return False
+    numbers = [x for row in rows for x in (row if isinstance(row, list) else [row])]
+    every = len(rows) == data["config"].get("runs")
+    return every and all(isinstance(x, int | float | None) for x in numbers)
+
+
+def _read_json(path: pathlib.Path) -> Any:
+    """What is in a file; None if that is not JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except NOT_JSON:
         return None
-    diverged = np.asarray(result.runs.diverged)
+
+
+def _train(settings: Config, folder: pathlib.Path, show: Callable) -> Result | None:
+    """Train a group, or go on with it. None if that was stopped."""
+    result = train.train(settings, folder, resume=folder.exists(), show=show)
+    return None if result.stopped else result
+
+
+def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+    """Train a group, or go on with it. None if that was stopped."""
+    result = _train(settings, folder, show)
+    if result is None:
+        return None
     scores = result.scores.copy()
-    scores[diverged, -1] = np.nan  # the report in which it diverged is no final score
+    scores[result.diverged, -1] = np.nan  # the report in which it diverged is no final score
     return {
         "config": config.to_dict(settings),
         "steps": [round(float(s), 1) for s in result.steps],
         "scores": _rounded_rows(scores),
-        "diverged": int(diverged.sum()),
+        "diverged": int(result.diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
         "hardware": runfolder.hardware(),
@@ -143,15 +167,17 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
     """Train a group, or go on with it, and have its runs play all held-out levels as often as the
     paper did."""
     done = folder.parent / "tests.json"
-    tests = json.loads(done.read_text()) if done.exists() else []
+    tests = _read_json(done) if done.exists() else []
+    if not isinstance(tests, list):
+        raise BadInput(f"{done} is damaged: it does not hold tests")
     held_out = held_out_levels(settings)
     given_longer = dataclasses.replace(held_out, max_steps=LONGER)
     for steps in [*range(TEST_EVERY, settings.steps, TEST_EVERY), settings.steps]:
         if any(test["steps"] == steps for test in tests):
             continue
         stage = dataclasses.replace(settings, steps=steps)
-        result = train.train(stage, folder, resume=folder.exists(), show=show)
-        if not result.finished:
+        result = _train(stage, folder, show)
+        if result is None:
             return None
         own, longer = (test_runs(env, result) for env in (held_out, given_longer))
         seconds = round(result.seconds, 1)
@@ -187,24 +213,24 @@ def test_runs(settings: config.Sokoban, result: Result) -> list[float | None]:
     env = checkpoint.make_env(settings)
     assert isinstance(env, Sokoban)
     shares: list[float | None] = []
-    for index in range(len(result.runs.diverged)):
+    for index, diverged in enumerate(result.diverged):
         agent = parallel.take(result.runs.agent, index)
-        played = None if result.runs.diverged[index] else solve.play_levels(env, agent, seed=index)
+        played = None if diverged else solve.play_levels(env, agent, seed=index)
         shares.append(None if played is None else round(100 * float(played.success.mean()), 3))
     return shares
 
 
 def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
     """Train a group until its runs meet their goal, or go on with it."""
-    result = train.train(settings, folder, resume=folder.exists(), show=show)
-    if not result.finished:
+    result = _train(settings, folder, show)
+    if result is None:
         return None
     return {
         "config": config.to_dict(settings),
         "crossings": [_rounded(x) if x is not None else None for x in result.crossings],
         "steps_taken": [int(steps) for steps in result.runs.steps],
         "last_tests": [[t[-1].solved, t[-1].episodes] if t else None for t in result.trials],
-        "diverged": int(np.asarray(result.runs.diverged).sum()),
+        "diverged": int(result.diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
         "testing_seconds": round(result.testing, 1),

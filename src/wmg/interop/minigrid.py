@@ -39,9 +39,9 @@ class Factored(gymnasium.Wrapper[Any, int, Any, int], RecordConstructorArgs):
     """A BabyAI environment of minigrid with the paper's factored observations.
 
     An observation is a dictionary: `core` (63 numbers), `objects` (a row of 29 for each thing in
-    view) and `present` (which rows are things). With `clauses`, which compound missions need,
-    `clauses` has a row of 38 for each clause, and `clauses_present` says which rows are clauses;
-    the Core then holds the one that is named first among those to be done first.
+    view) and `objects_present` (which rows are things). With `clauses`, which compound missions
+    need, `clauses` has a row of 38 for each clause, and `clauses_present` says which rows are
+    clauses; the Core then holds the one that is named first among those to be done first.
     """
 
     def __init__(

@@ -277,6 +277,8 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
     agent, hyper, env = experiment.agent, experiment.hyper, experiment.env
     if env is None:
         raise BadInput("the authors' code cannot run an environment of your own")
+    if experiment.batched != config.Batched():
+        raise BadInput("the authors' code cannot run the batched trainer, whose settings these are")
     settings: dict[str, Value] = {
         **_env_settings(env, experiment.goal),
         "TOTAL_STEPS": experiment.steps,
@@ -306,6 +308,8 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
 
 def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]:
     if isinstance(env, config.Pathfinding):
+        if env.pattern != config.Pathfinding().pattern:
+            raise BadInput(f"the authors' code cannot run {env}")
         return {"ENV": PATHFINDING, "NUM_PATTERNS": env.nodes}
     if isinstance(env, config.Sokoban):
         return _sokoban_settings(env)

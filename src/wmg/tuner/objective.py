@@ -1,9 +1,8 @@
 """Training runs as the objective of a search."""
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from wmg.config import HYPER_NAMES, BadInput, Config, from_dict, to_dict
 from wmg.tuner import space
@@ -44,7 +43,7 @@ def make_objective(task: dict[str, Any]) -> Objective:
 
     def run(values: list[dict[str, Any]], seed: int) -> list[float]:
         result = train.train(batch(settings, values, seed))
-        if not result.finished:  # a signal asked to stop
+        if result.stopped:
             raise KeyboardInterrupt
         return [score(result, task["metric"], row) for row in range(len(values))]
 
@@ -63,14 +62,9 @@ def batch(settings: Config, values: list[dict[str, Any]], seed: int) -> Config:
 
 
 def score(result: "Result", metric: str, row: int) -> float:
-    """The score of a run. One that diverged has its last finite score; if it has none, zero."""
+    """The score of a run. One that diverged has its last score; if it has none, zero."""
     if metric == "steps":
         crossing = result.crossings[row]
         return float(result.config.steps) if crossing is None else float(crossing)
-    scores = result.scores[row]
-    known = scores[np.isfinite(scores)]
-    if not known.size:
-        return 0.0
-    if known.size < scores.size:
-        return float(known[-1])
-    return float(known[-max(1, known.size // 10) :].mean())
+    final = result.final_score(row)
+    return 0.0 if math.isnan(final) else final

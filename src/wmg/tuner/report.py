@@ -80,6 +80,8 @@ def _describe_belief(found: dict[str, Any]) -> list[str]:
 
 def best(storage: str, names: list[str]) -> dict[str, Any]:
     """The best configuration of studies of the same task, and how to train it."""
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"{repeated[0]} is named twice: its runs would count twice")
     with contextlib.ExitStack() as stack:
         shared = [stack.enter_context(studies.opened(storage, name)) for name in names]
         for other in shared[1:]:
@@ -87,10 +89,11 @@ def best(storage: str, names: list[str]) -> dict[str, Any]:
                 raise BadInput(f"{names[0]} and {other.study.study_name} are about different tasks")
         pooled = posterior.pool(_by_values(one) for one in shared)
         ranked = posterior.rank(pooled, shared[0].maximise)
-        plan = shared[0].plan
+        plan, grids = shared[0].plan, [one.grid for one in shared]
     if not ranked:
         raise BadInput(f"{', '.join(names)} has no finished run yet")
-    values = dict(ranked[0].key)
+    chosen, order = dict(ranked[0].key), dict.fromkeys(name for one in grids for name in one)
+    values = {name: chosen[name] for name in order if name in chosen}
     settings = space.apply(read_task(plan.task), values)
     preset = plan.task["preset"]
     train = shlex.join(["wmg", "train", preset, *space.options(settings, list(values))])
@@ -100,7 +103,8 @@ def best(storage: str, names: list[str]) -> dict[str, Any]:
 
 def _by_values(shared: Shared) -> dict[Values, list[float]]:
     return {
-        tuple(shared.values(point).items()): scores for point, scores in shared.scores().items()
+        tuple(sorted(shared.values(point).items())): scores
+        for point, scores in shared.scores().items()
     }
 
 
@@ -122,7 +126,13 @@ def prepare_final(storage: str, names: list[str], of: str, runs: int) -> str:
     name = f"{'+'.join(names)}-final-{of}"
     grid = {key: [value] for key, value in values.items()}
     try:
-        fresh = Plan(plan.task, runs, until_settled=False, shapes=plan.shapes, beat=plan.beat)
+        fresh = Plan(
+            plan.task,
+            runs,
+            until_settled=False,
+            shapes=tuple(space.shapes(list(values))),
+            beat=plan.beat,
+        )
         studies.create(storage, name, fresh, grid, maximise)
     except BadInput:
         with studies.opened(storage, name) as there:  # raises if there is none
@@ -138,6 +148,10 @@ def final(storage: str, name: str) -> dict[str, Any]:
     with studies.opened(storage, name) as shared:
         trials = shared.trials(TrialState.COMPLETE)
         scores = [trial.value for trial in trials if trial.value is not None]
+        if len(scores) < shared.plan.runs:
+            raise BadInput(
+                f"{name} has {len(scores)} of its {shared.plan.runs} runs: the same command goes on"
+            )
         return {
             "study": name,
             "metric": shared.plan.task["metric"],

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmg.config import HYPER_NAMES, WMG, BadInput, Config, from_dict, to_dict
+from wmg.config import HYPER_NAMES, NOT_JSON, WMG, BadInput, Config, from_dict, to_dict
 
 Grid = dict[str, list[Any]]
 """The values of each hyperparameter, in order."""
@@ -74,7 +74,7 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     try:
         text = path.read_text()
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+    except NOT_JSON as error:  # TOML's errors are ValueErrors, too
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise BadInput(f"{path} is not {kind}: {error}") from None
     if not isinstance(data, dict) or not data:

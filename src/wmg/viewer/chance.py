@@ -1,6 +1,6 @@
 """Episodes by their number: where they start, and what chance does to them.
 
-Episode n starts and goes on as episode n of `wmg eval` does.
+Episode n starts and goes on as episode n of `wmg eval` does, but for Sokoban's.
 """
 
 from typing import Any
@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.evaluate import TEST_STREAM
-from wmg.types import Env, Observation, Step
+from wmg.evaluate import TEST_STREAM, Chance, chance_of
+from wmg.types import Env, EnvSpec, Observation, Step
 
 TEST_SEED = 1
 """That of `wmg eval`, unless told otherwise."""
@@ -19,6 +19,12 @@ TEST_SEED = 1
 def episode_key(seed: Int[Array, ""] | int) -> PRNGKeyArray:
     """The key of an episode of `wmg eval`."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(TEST_STREAM), TEST_SEED), seed)
+
+
+def chance(spec: EnvSpec, seed: Int[Array, ""] | int, time: Int[Array, ""] | int) -> Chance:
+    """What is random at a time of an episode."""
+    _, pkey, ekey = jax.random.split(episode_key(seed), 3)
+    return chance_of(spec, pkey, ekey, jnp.asarray(time))
 
 
 @jax.jit
@@ -36,6 +42,5 @@ def step(
     time: Int[Array, ""] | int,
 ) -> Step:
     """What follows an action at a time."""
-    key = jax.random.split(episode_key(seed), 3)[2]
-    key = jax.random.split(key, env.spec.max_steps)[time]
+    _, key = chance(env.spec, seed, time)
     return env.step(state, jnp.asarray(action, jnp.int32), key)

@@ -1,6 +1,7 @@
 """Playing an episode step by step, keeping every moment: what can be seen can be gone back to.
 
-Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes.
+Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes. Only
+Sokoban's differ: `wmg eval` plays its levels in their order, and here they are drawn.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from wmg.agents.wmg import WMG
 from wmg.config import Config
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
 from wmg.viewer import recording, scenes
-from wmg.viewer.chance import episode_key, reset, step
+from wmg.viewer.chance import chance, reset, step
 from wmg.viewer.recording import FAILED, SOLVED, Thought
 from wmg.viewer.scenes import Scenery
 
@@ -165,8 +166,7 @@ def think(
     """What the agent makes of an observation if only nodes that are `on` are there; the nodes
     that are; its policy; and the action it chooses at that time."""
     output, present = attend(agent, observation, memory, jnp.asarray(on))
-    key = jax.random.split(episode_key(seed), 3)[1]
-    noise = jax.random.gumbel(key, (spec.max_steps, spec.actions))[time]
+    noise, _ = chance(spec, seed, time)
     choice = a3c.sample(output.logits, jnp.where(greedy, 0.0, noise))
     return output, present, jax.nn.softmax(output.logits), choice
 

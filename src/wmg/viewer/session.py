@@ -11,13 +11,12 @@ import jax
 import numpy as np
 
 from wmg.config import BadInput, to_dict
-from wmg.viewer import recording
+from wmg.viewer import LARGEST_SEED, recording
 from wmg.viewer.chance import reset
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import Episode
 from wmg.viewer.scenes.scenery import Choice
 
-LARGEST_SEED = 2**31 - 1
 LONGEST_TEXT = 8192
 """Characters of a text that chooses an episode."""
 

@@ -1,5 +1,6 @@
 """Episodes as moving pictures: the environment, what the Core attends to, policy and value."""
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -172,9 +173,10 @@ def write_mp4(frames: Iterable[Frame], path: pathlib.Path, fps: float) -> None:
     target = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(path)]
     with subprocess.Popen([*program, *source, *target], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
-        for frame in itertools.chain([first], frames):
-            process.stdin.write(frame.tobytes())
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and says why by its code
+            for frame in itertools.chain([first], frames):
+                process.stdin.write(frame.tobytes())
+            process.stdin.close()
     if process.returncode:
         raise BadInput(f"ffmpeg could not write {path.name}: it ended with {process.returncode}")
 
