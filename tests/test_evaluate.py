@@ -252,3 +252,10 @@ def test_memory_is_not_carried_from_one_episode_of_a_lane_to_the_next():
     # Patient takes action 1 in the third step alone, so every episode's last step is paid.
     played = np.asarray(stretch(jax.random.key(1), 40, 40, 3, env, Patient(50.0)))
     assert (played == evaluate.SOLVED).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_one_episode_the_error_is_not_known():
+    played = evaluate.evaluate(EndsEarly(False), Leaning(jnp.zeros(2)), 1, 1)
+    found = evaluate.summary(EndsEarly(False).spec, played)
+    assert found["episodes"] == 1 and np.isnan(found["standard_error"])

@@ -200,8 +200,13 @@ def summary(spec: EnvSpec, episodes: Episodes) -> dict[str, float | int]:
     each = scores(spec, episodes)
     return {
         "score": float(each.mean()),
-        "standard_error": float(each.std(ddof=1) / len(each) ** 0.5),
+        "standard_error": _standard_error(each),
         "success": float(np.mean(episodes.success)),
         "episodes": len(each),
         "mean_length": float(np.mean(episodes.length)),
     }
+
+
+def _standard_error(each: np.ndarray) -> float:
+    """Of the mean; not a number if there is one alone."""
+    return float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else float("nan")
