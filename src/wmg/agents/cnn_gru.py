@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.accepts import require_parts
-from wmg.agents.gru import GRUCell
-from wmg.agents.heads import ActorCritic, ActorCriticAgent
+from wmg.agents.gru import GRUCell, Recurrent
+from wmg.agents.heads import ActorCritic
 from wmg.agents.layers import Linear, relu
-from wmg.types import Observation, ObservationSpec, Summary
+from wmg.types import Observation, ObservationSpec
 
 LEAST = 7
 """Cells along the side of the smallest image that three convolutions and a pool leave a cell of."""
@@ -70,7 +70,7 @@ def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
     return blocks.max((1, 3))
 
 
-class CNNGRU(ActorCriticAgent[Array]):
+class CNNGRU(Recurrent):
     """The paper's CNN+GRU agent. Its observation must be an image and a Core."""
 
     cnn: CNN
@@ -104,13 +104,6 @@ class CNNGRU(ActorCriticAgent[Array]):
         self.cell = GRUCell.create(joined, size, key=ckey)
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
 
-    def initial_memory(self) -> Float[Array, " size"]:
-        return self.cell.initial_memory()
-
-    def summarise(
-        self, observation: Observation, memory: Float[Array, " size"]
-    ) -> Summary[Float[Array, " size"]]:
+    def see(self, observation: Observation) -> Float[Array, " in"]:
         assert observation.image is not None
-        seen = jnp.concatenate([self.cnn(observation.image), self.embedding(observation.core)])
-        memory = self.cell(seen, memory)
-        return Summary(memory, memory)
+        return jnp.concatenate([self.cnn(observation.image), self.embedding(observation.core)])

@@ -1,5 +1,7 @@
 """The gated recurrent baseline: embed the observation, one GRU cell, actor and critic."""
 
+import abc
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -42,7 +44,26 @@ class GRUCell(eqx.Module):
         return new + update * (memory - new)
 
 
-class GRU(ActorCriticAgent[Array]):
+class Recurrent(ActorCriticAgent[Array]):
+    """An agent whose memory is that of a GRU cell, whatever it sees."""
+
+    cell: eqx.AbstractVar[GRUCell]
+
+    @abc.abstractmethod
+    def see(self, observation: Observation) -> Float[Array, " in"]:
+        """What the cell is given of an observation."""
+
+    def initial_memory(self) -> Float[Array, " size"]:
+        return self.cell.initial_memory()
+
+    def summarise(
+        self, observation: Observation, memory: Float[Array, " size"]
+    ) -> Summary[Float[Array, " size"]]:
+        memory = self.cell(self.see(observation), memory)
+        return Summary(memory, memory)
+
+
+class GRU(Recurrent):
     """The paper's GRU agent. Its observation must be a Core without Factors."""
 
     embedding: Linear
@@ -65,11 +86,5 @@ class GRU(ActorCriticAgent[Array]):
         self.cell = GRUCell.create(embedding, size, key=ckey)
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
 
-    def initial_memory(self) -> Float[Array, " size"]:
-        return self.cell.initial_memory()
-
-    def summarise(
-        self, observation: Observation, memory: Float[Array, " size"]
-    ) -> Summary[Float[Array, " size"]]:
-        memory = self.cell(self.embedding(observation.core), memory)
-        return Summary(memory, memory)
+    def see(self, observation: Observation) -> Float[Array, " in"]:
+        return self.embedding(observation.core)
