@@ -70,7 +70,7 @@ def test_a_number_of_environments_that_cannot_be_is_refused(at_once):
 
 
 def test_an_environment_alone_is_measured_by_command(capsys):
-    args = ["bench", "pathfinding/wmg", "--env-only", "--at-once=8", "--seconds=0"]
+    args = ["bench", "pathfinding/wmg", "--env-only", "--at-once=8", "--seconds=0.01"]
     code, text, _ = tiny.command(capsys, *args)
     assert code == 0 and text.startswith("pathfinding/wmg, environment alone, 8 at once: ")
 
