@@ -123,6 +123,10 @@ BAD = {
         [*TRAIN, "--runs=3", "--vary", "entropy=0.1,0.2"],
         "vary must be a list of 3 numbers, one per run, got 'entropy=0.1,0.2'",
     ),
+    "vary twice": (
+        [*TRAIN, "--vary", "entropy=0.1", "entropy=0.2"],
+        "vary must be different numbers, each once, got ('entropy=0.1', 'entropy=0.2')",
+    ),
     "vary to nonsense": ([*TRAIN, "--vary", "discount=7"], "discount must be at most 1, got 7"),
     "one episode": (["eval", "random", "--episodes=1"], "episodes must be from 2 to"),
     "no test seed": (["eval", "random", "--test-seed=-1"], "test_seed must be from 0 to"),

@@ -1,5 +1,6 @@
 """The table of commands, and that nothing is imported before it is needed."""
 
+import os
 import subprocess
 import sys
 import time
@@ -59,3 +60,13 @@ def test_every_command_has_help_with_defaults(command, capsys):
         cli.main([command, "--help"])
     out = capsys.readouterr().out
     assert not end.value.code and f"wmg {command}" in out and "default" in out
+
+
+def test_what_a_terminal_cannot_show_is_shown_in_another_way(tmp_path):
+    (tmp_path / "é.txt").write_text("#####\n#@$.#\n#####\n")
+    args = ["eval", "random", "--levels", str(tmp_path / "é.txt"), "--env.bound=5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "wmg", *args], capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0 and rb"\xe9.txt@" in done.stdout, done.stderr

@@ -188,3 +188,17 @@ def test_a_truth_value_is_not_a_share():
     assert done.stderr.splitlines()[-1] == (
         "wmg.config.BadInput: success must be a number above 0 and at most 1, got True"
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Needy:
+    """Settings of which one has no default."""
+
+    wanted: int
+    other: int = 2
+
+
+def test_what_has_no_default_must_be_there():
+    assert config.from_dict(Needy, {"wanted": 1}) == Needy(1)
+    with pytest.raises(BadInput, match="needy lacks wanted"):
+        config.from_dict(Needy, {"other": 3}, "needy")

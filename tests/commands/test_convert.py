@@ -58,6 +58,16 @@ def test_a_model_with_factors_survives_a_round_trip(capsys, tmp_path, settings):
 
 
 @pytest.mark.usefixtures("writer")
+def test_the_authors_files_may_have_the_shorter_ending(capsys, tmp_path):
+    ours, theirs, text = (tmp_path / name for name in ("m.safetensors", "m.pth", "settings.txt"))
+    agent = save(ours, BABYAI)
+    assert tiny.command(capsys, "convert", ours, theirs, "--settings", text)[0] == 0
+    short, back = theirs.rename(tmp_path / "m.pt"), tmp_path / "back.safetensors"
+    assert tiny.command(capsys, "convert", short, back, "--settings", text)[0] == 0
+    assert eqx.tree_equal(checkpoint.load_model(back)[0], agent)
+
+
+@pytest.mark.usefixtures("writer")
 def test_a_model_of_another_environment_needs_its_settings(capsys, tmp_path):
     ours, theirs, back = (tmp_path / name for name in ("m.safetensors", "m.pth", "b.safetensors"))
     save(ours, BABYAI)

@@ -31,6 +31,7 @@ def test_importing_prints_the_splits_and_listing_shows_them(capsys, tmp_path, sm
 def test_a_bad_source_is_one_sentence_and_exit_code_2(capsys, small_boxoban):  # noqa: F811
     for args, complaint in {
         ("data", "boxoban", "--from", "nowhere.zip"): "there is no nowhere.zip",
+        ("data", "boxoban", "--from", "http://[bad/x.zip"): "cannot download http://[bad/x.zip: ",
         ("data", "frob"): "wmg data has boxoban and list, got 'frob'",
         ("data",): "wmg data has boxoban and list, got None",
         ("data", "list", "--frob"): "there is no option --frob",

@@ -34,6 +34,9 @@ def test_a_page_and_a_video_are_written(capsys, tmp_path):
     assert page.read_text().startswith("<!doctype html>")
     assert video.read_bytes().startswith(b"GIF89a")
     assert sorted(tmp_path.iterdir()) == [video, page]
+    written = page.read_bytes()
+    assert refused(capsys, *args) == f"{page} already exists"
+    assert page.read_bytes() == written
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,9 @@ def test_a_page_and_a_video_are_written(capsys, tmp_path):
         (["random", "--export", "no/such/a.html"], "there is no folder no/such"),
         (["random", "--episodes", "0"], "episodes must be from 1 to 1,000, got 0"),
         (["random", "--seed", "-1"], "seed must be from 0"),
+        (["random", "--seed", "2147483647"], "seed must be from 0 to 2,147,463,647"),
+        (["random", "--host", ""], "host must name an address"),
+        (["random", "--export", "."], "the file must end in .html"),
         (["random", "--port", "70000"], "port must be from 0 to 65,535, got 70000"),
         (["random", "--fps", "0"], "fps must be from 0.1 to 60"),
         (["random", "--run", "1"], "--run chooses a run of a run folder"),

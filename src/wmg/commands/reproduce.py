@@ -11,6 +11,7 @@ from wmg.config import BadInput
 from wmg.options import parse
 
 LARGEST = 100_000_000
+"""Steps or runs of any target are fewer."""
 
 
 @dataclasses.dataclass(frozen=True)
