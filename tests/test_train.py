@@ -14,6 +14,7 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config, data, parallel, runfolder, train
 from wmg.config import BadInput, Config
+from wmg.efficiency import Trial
 
 SAVED_PARTS = (
     "agent.", "optimizer.", "scene.state.", "scene.observation.", "scene.memory.", "key",
@@ -363,6 +364,13 @@ def test_steps_to_the_goal_are_none_for_runs_that_did_not_reach_it(aimed):
     for steps, tests in ((quick, result.trials[0]), (slow, result.trials[1])):
         before = tests[-2].steps if len(tests) > 1 else 0
         assert before < steps <= tests[-1].steps
+
+
+def test_the_last_test_of_a_run_that_diverged_is_not_shown():
+    session = train.Session(aims(), BUTTON, train.start_runs(aims(), BUTTON))
+    session.trials = [[Trial(12, 3, 4)] for _ in range(4)]
+    session.diverged[3] = True
+    assert session.progress(12, 1.0, [0.0] * 4).scores == [75.0] * 3
 
 
 def test_a_run_that_diverges_is_counted_and_tested_no_more(aimed):

@@ -1,6 +1,7 @@
 """Targets small enough to train here, in one piece and in several."""
 
 import dataclasses
+import functools
 import json
 import shutil
 import signal
@@ -69,6 +70,16 @@ def pieces(tmp_path_factory):
     assert list(results(out)) == ["group-001"]
     assert run(out, group_size=2)
     return out
+
+
+def test_a_stop_with_the_last_report_of_a_group_is_one(pieces, tmp_path):
+    shutil.copytree(pieces, tmp_path / "out")
+    for result in (tmp_path / "out").rglob("group-000/result.json"):
+        result.unlink()
+    longer = functools.partial(run, tmp_path / "out", group_size=2, groups=(0,), steps=104)
+    stop = lambda progress: signal.raise_signal(signal.SIGTERM)  # noqa: E731
+    assert not longer(stop) and list(results(tmp_path / "out")) == ["group-001"]
+    assert longer() and sorted(results(tmp_path / "out")) == ["group-000", "group-001"]
 
 
 def test_groups_have_disjoint_seeds(pieces):
