@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -46,6 +47,15 @@ def test_several_runs_have_a_band_and_one_has_none(tmp_path):
     one = plots.Curve(np.arange(3) * 1000, np.array([[0.0, 4, 9]]))
     assert pale_blue(draw(tmp_path / "a.png", {"WMG": wide})) > 50_000
     assert pale_blue(draw(tmp_path / "b.png", {"WMG": one})) < 200
+
+
+def test_a_band_ends_where_no_run_is():
+    scores = np.array([[0.0, 100, nan]] * 9 + [[90.0, 40, nan]])
+    axes = unittest.mock.Mock()
+    plots._draw_curves(axes, {"WMG": plots.Curve(np.arange(3) * 1000, scores)}, smooth=1)
+    _, low, high = axes.fill_between.call_args.args
+    assert np.allclose(low, [0, 94 - 18.9737, nan], equal_nan=True)
+    assert np.allclose(high, [9 + 28.4605, 100, nan], equal_nan=True)
 
 
 def test_reference_lines_add_grey_dashes(tmp_path):

@@ -170,7 +170,9 @@ def _draw_curves(axes: Any, curves: Mapping[str, Curve], smooth: int) -> list[La
         mean, deviation, alive = spread(scores)
         axes.plot(curve.steps, mean, dash, color=colour, linewidth=2, zorder=3)
         if len(scores) > 1:
-            low, high = mean - deviation, mean + deviation
+            # Not beyond what any run has: few runs have begun to learn, none is below 0%.
+            low = np.maximum(mean - deviation, np.fmin.reduce(scores))
+            high = np.minimum(mean + deviation, np.fmax.reduce(scores))
             axes.fill_between(
                 curve.steps, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2
             )
