@@ -192,9 +192,9 @@ def test_there_must_be_a_file(tmp_path):
 
 
 def test_an_agent_that_cannot_play_an_environment_is_bad_input():
-    some = tiny.settings(agent=config.Depth(), env=config.Pathfinding())
-    env = checkpoint.make_env(some.env)
-    assert checkpoint.make_agent(some.agent, env, jax.random.key(0)).depth == 1
+    env = checkpoint.make_env(config.Pathfinding())
+    with pytest.raises(BadInput, match="needs an image"):
+        checkpoint.make_agent(config.CNNGRU(), env, jax.random.key(0))
 
 
 def test_settled_settings_name_the_very_levels(small_boxoban, tmp_path):  # noqa: F811

@@ -135,6 +135,12 @@ def test_before_the_first_test_there_are_no_steps_and_no_success():
     assert efficiency.crossing([Trial(25, 10_000, 10_000)], PAPER) == pytest.approx(25 * 0.99)
 
 
+def test_a_first_test_that_is_passed_is_interpolated_from_the_start():
+    tests = [Trial(500, 10_000, 10_000)]
+    assert efficiency.crossing(tests, PAPER) == pytest.approx(495)
+    assert efficiency.crossing(tests, PAPER, start=400) == pytest.approx(499)
+
+
 def test_without_a_test_that_is_passed_there_is_no_crossing():
     assert efficiency.crossing([], PAPER) is None
     assert efficiency.crossing([Trial(25, 9_898, 9_999)], PAPER) is None

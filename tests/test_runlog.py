@@ -98,31 +98,30 @@ def test_a_missing_log_is_named(tmp_path):
 
 
 def test_truncation_forgets_what_came_after_the_checkpoint(tmp_path):
-    path = tmp_path / "a.jsonl"
+    path = tmp_path / "0000.jsonl"
     log = runlog.RunLog(path)
     log.write({"steps": 1})
     size = log.size()
     log.write({"steps": 2})
     path.write_bytes(path.read_bytes() + b'{"torn')
-    runlog.truncate(path, size)
-    again = runlog.RunLog(path)
-    again.write({"steps": 3})
+    again = runlog.Logs(tmp_path, 1, [size])
+    again.write(0, {"steps": 3})
     assert runlog.read(path) == [{"steps": 1}, {"steps": 3}]
 
 
 @pytest.mark.parametrize("size", [5, 14])
 def test_truncation_refuses_a_damaged_log(tmp_path, size):
-    path = tmp_path / "a.jsonl"
+    path = tmp_path / "0000.jsonl"
     path.write_bytes(b'{"steps": 1}\n')  # 13 bytes
     with pytest.raises(BadInput, match="damaged"):
-        runlog.truncate(path, size)
+        runlog.Logs(tmp_path, 1, [size])
     assert path.stat().st_size == 13
 
 
 def test_a_missing_log_is_damaged_unless_it_was_empty(tmp_path):
-    runlog.truncate(tmp_path / "none.jsonl", 0)
+    runlog.Logs(tmp_path / "empty", 1, [0])
     with pytest.raises(BadInput, match="has 0 bytes but its checkpoint recorded 13"):
-        runlog.truncate(tmp_path / "none.jsonl", 13)
+        runlog.Logs(tmp_path / "recorded", 1, [13])
 
 
 def test_logs_resume_where_the_checkpoint_was(tmp_path):
@@ -191,13 +190,12 @@ def test_an_interval_without_episodes_has_no_return():
 
 
 def test_tensorboard_files_hold_the_records(tmp_path):
-    pytest.importorskip("tensorboardX")
     mirror = runlog.open_mirror("tensorboard", tmp_path, {"seed": 0})
     mirror.write(0, RECORD)
     mirror.write(12, {"steps": 7, "rate": 5.0})
     mirror.close()
-    assert scalars(tmp_path / "0012") == {("charts/SPS", 7, 5.0)}
-    assert ("charts/SPS", 10008, 3011.0) in scalars(tmp_path / "0000")
+    assert scalars(tmp_path / "tensorboard" / "0012") == {("charts/SPS", 7, 5.0)}
+    assert ("charts/SPS", 10008, 3011.0) in scalars(tmp_path / "tensorboard" / "0000")
 
 
 def scalars(folder):

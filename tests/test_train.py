@@ -213,7 +213,7 @@ def test_a_branch_without_changes_is_the_run_gone_on_with(whole, tmp_path):
 
 def test_a_branch_may_report_at_other_steps(whole, tmp_path):
     often = tiny.settings(runs=2, steps=540, report_every=12)
-    train.train(often, tmp_path / "branch", branch_from=whole)
+    train.train(often, str(tmp_path / "branch"), branch_from=str(whole))
     steps = [line["steps"] for line in tiny.lines(tmp_path / "branch")[0]]
     assert steps == [492, 504, 516, 528, 540]
 
@@ -227,6 +227,12 @@ def test_a_branch_that_was_killed_at_once_goes_on_from_its_parent(whole, tmp_pat
         train.train(longer, tmp_path / "branch", branch_from=whole, show=die)
     train.train(longer, tmp_path / "branch", resume=True)
     assert tiny.lines(tmp_path / "branch")[0][0]["steps"] == 528
+
+
+def test_a_folder_is_resumed_or_a_branch_but_not_both(whole, tmp_path):
+    longer = tiny.settings(runs=2, steps=600)
+    with pytest.raises(BadInput, match="resumed or branched from another, not both"):
+        train.train(longer, whole, resume=True, branch_from=whole)
 
 
 def test_a_branch_without_its_parents_state_is_not_begun_from_scratch(whole, tmp_path):
@@ -243,9 +249,10 @@ def test_a_branch_without_its_parents_state_is_not_begun_from_scratch(whole, tmp
         ({"env": config.Pathfinding(nodes=8)}, "env.nodes = 7, not 8"),
         ({"t_max": 8}, "t_max = 16, not 8"),
         ({"runs": 3}, "runs = 2, not 3"),
+        ({"seed": 7}, "seed = 0, not 7"),
     ],
 )
-def test_a_branch_cannot_change_shapes(whole, tmp_path, change, name):
+def test_a_branch_cannot_change_shapes_or_seeds(whole, tmp_path, change, name):
     before = tiny.contents(whole)
     with pytest.raises(BadInput, match=name):
         train.train(tiny.settings(**{"runs": 2, **change}), tmp_path / "b", branch_from=whole)
@@ -330,6 +337,18 @@ def aims(**changes):
     rates = "learning_rate=0.05,0.01,1e-9,1e38"
     base = {"env": None, "agent": agent, "steps": 300, "report_every": 12, "goal": GOAL}
     return config.Config(**{**base, "runs": 4, "seed": 5, "vary": (rates,), **changes})
+
+
+def test_what_a_branch_needs_for_its_goal_counts_from_where_it_began(tmp_path):
+    quick = {"runs": 1, "vary": (), "hyper": config.Hyper(learning_rate=0.05)}
+    train.train(aims(goal=None, **quick), tmp_path / "parent", env=BUTTON)
+    further = aims(steps=324, **quick)
+    folder, parent = tmp_path / "branch", tmp_path / "parent"
+    result = train.train(further, folder, branch_from=parent, env=BUTTON)
+    (steps,) = result.crossings
+    assert len(result.trials[0]) == 1 and steps and 300 < steps <= 312
+    again = train.train(further, folder, resume=True, env=BUTTON)
+    assert again.crossings == result.crossings
 
 
 @pytest.fixture(scope="module")

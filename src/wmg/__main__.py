@@ -1,7 +1,5 @@
 """`python -m wmg` is the `wmg` command."""
 
-import sys
+from wmg.cli import command
 
-from wmg.cli import main
-
-sys.exit(main())
+command()

@@ -7,7 +7,9 @@ to, so that `wmg --help` is instant.
 
 import contextlib
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 from wmg import __version__
 from wmg.config import BadInput
@@ -24,6 +26,7 @@ COMMANDS = {
     "tune": "search for hyperparameters, as the paper did, on one core or a cluster",
 }
 """What each command does. It is `run` in the module of its name."""
+INTERRUPTED = 130
 SUMMARY = """\
 usage: wmg COMMAND ...
 
@@ -38,6 +41,17 @@ Working Memory Graphs: a Transformer agent with working memory, for reinforcemen
 def summary() -> str:
     """What `wmg --help` prints."""
     return SUMMARY.format("\n".join(f"  {name:10} {does}" for name, does in COMMANDS.items()))
+
+
+def command() -> NoReturn:
+    """What the shell calls."""
+    code = main()
+    if code == INTERRUPTED:
+        # Python would wait for the compiled program that still runs, which may take an hour.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -63,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("wmg: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except OSError as error:
         print(f"wmg: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
     return 2

@@ -97,12 +97,13 @@ def _unlikely(failures: int, episodes: int, chance: float) -> bool:
     return episodes * (share * math.log(share / chance) + solved) > -math.log(UNLIKELY)
 
 
-def crossing(tests: list[Trial], goal: Goal) -> float | None:
-    """Steps until the goal was met, None if it never was: interpolated from the test before."""
+def crossing(tests: list[Trial], goal: Goal, start: int = 0) -> float | None:
+    """Steps until the goal was met, None if it never was: interpolated from the test before, or
+    from nothing solved at the `start`."""
     if not tests or not tests[-1].meets(goal):
         return None
     last = tests[-1]
-    steps, rate = (tests[-2].steps, tests[-2].rate) if len(tests) > 1 else (0, 0.0)
+    steps, rate = (tests[-2].steps, tests[-2].rate) if len(tests) > 1 else (start, 0.0)
     # A test that fails has a lower rate than any that passes, also where it was cut short.
     share = (goal.success - rate) / (last.rate - rate)
     return steps + (last.steps - steps) * share

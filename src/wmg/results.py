@@ -53,12 +53,17 @@ class Result:
     """Of the seconds, how many were spent on these tests."""
     stopped: bool = False
     """Whether a signal asked to stop. It may be finished all the same."""
+    starts: list[int] = dataclasses.field(default_factory=list)
+    """Steps that each run had taken before: those of a branch, in its parent."""
 
     @property
     def crossings(self) -> list[float | None]:
         """Steps that each run took to meet the goal; None for one that has not."""
         goal = self.config.goal
-        return [] if goal is None else [efficiency.crossing(t, goal) for t in self.trials]
+        if goal is None:
+            return []
+        runs = zip(self.trials, self.starts or [0] * len(self.trials), strict=True)
+        return [efficiency.crossing(trials, goal, start) for trials, start in runs]
 
     @property
     def diverged(self) -> np.ndarray:

@@ -94,9 +94,10 @@ def update_config(path: pathlib.Path, settings: Config) -> None:
         _write_about(path, about)
 
 
-def is_branch(path: pathlib.Path) -> bool:
-    """Whether a folder did not start from the beginning but from another folder."""
-    return _read_about(path).get("parent") is not None
+def parent_steps(path: pathlib.Path) -> list[int] | None:
+    """The steps that each run of a branch had taken in its parent; None if it is no branch."""
+    parent = _read_about(path).get("parent")
+    return parent and parent["steps"]
 
 
 def read_config(path: pathlib.Path) -> Config:

@@ -101,15 +101,8 @@ def _truncate_all(paths: list[pathlib.Path], sizes: Sequence[int]) -> None:
     for path, size in zip(paths, sizes, strict=True):
         _require_line_end(path, size)
     for path, size in zip(paths, sizes, strict=True):
-        truncate(path, size)
-
-
-def truncate(path: str | os.PathLike[str], size: int) -> None:
-    """Cut a log to the size that a checkpoint recorded; a log of size 0 may be missing."""
-    path = pathlib.Path(path)
-    _require_line_end(path, size)
-    if path.exists():
-        os.truncate(path, size)
+        if path.exists():  # one of size 0 may be missing
+            os.truncate(path, size)
 
 
 def _require_line_end(path: pathlib.Path, size: int) -> None:
@@ -176,7 +169,8 @@ def tagged(record: Record) -> dict[str, float]:
 
 
 class TensorBoardMirror:
-    """Event files in `folder`/0000, 0001, ...: one TensorBoard run for each of ours."""
+    """Event files in tensorboard/0000, 0001, ... of a run folder: a TensorBoard run for each of
+    ours."""
 
     def __init__(self, folder: pathlib.Path, config: Record):
         self._package = _extra("tensorboardX", "tensorboard")
@@ -196,13 +190,14 @@ class TensorBoardMirror:
         self._writers.clear()
 
     def _open(self, run_index: int) -> Any:
-        writer = self._package.SummaryWriter(str(self._folder / f"{run_index:04d}"))
+        writer = self._package.SummaryWriter(str(self._folder / "tensorboard" / f"{run_index:04d}"))
         writer.add_text("config", f"```json\n{self._config}\n```")
         return writer
 
 
 class WandbMirror:
-    """A W&B run for each of ours, all in one group named after the folder."""
+    """A W&B run for each of ours, all in one group named after the run folder, in which W&B makes a
+    folder of its own. A folder that is resumed goes on in new ones."""
 
     def __init__(self, folder: pathlib.Path, config: Record):
         self._package = _extra("wandb", "wandb")
@@ -221,7 +216,6 @@ class WandbMirror:
         self._runs.clear()
 
     def _open(self, run_index: int) -> Any:
-        self._folder.mkdir(parents=True, exist_ok=True)
         group = self._folder.resolve().name
         run = self._package.init(
             project="wmg",
@@ -231,7 +225,7 @@ class WandbMirror:
             config={**self._config, "run": run_index},
             reinit="create_new",
         )
-        # A metric of its own: W&B's step may not go back, as it does after a resume.
+        # W&B's own step counts calls.
         run.define_metric("*", step_metric="global_step")
         return run
 
@@ -243,7 +237,7 @@ Mirror = TensorBoardMirror | WandbMirror
 def open_mirror(
     kind: Literal["tensorboard", "wandb"], folder: str | os.PathLike[str], config: Record
 ) -> Mirror:
-    """A mirror that opens a run when its first record comes."""
+    """A mirror of a run folder. It opens a run when its first record comes."""
     if kind == "tensorboard":
         return TensorBoardMirror(pathlib.Path(folder), config)
     return WandbMirror(pathlib.Path(folder), config)

@@ -52,7 +52,8 @@ def play_levels(
     """The outcome of each level of the bank, or of the first `count`, in one compiled pass.
 
     With `thinking`, the agent stays where it is for so many steps first. They do not count
-    towards the limit, nor as length. What is sampled depends on seed and level alone.
+    towards the limit, nor as length, but are paid as other steps are. What is sampled depends on
+    seed and level alone.
     """
     count = count_levels(env, count)
     if not 0 <= thinking <= 10_000:

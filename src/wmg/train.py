@@ -76,7 +76,7 @@ def train(
     *,
     env: Env | None = None,
     resume: bool = False,
-    branch_from: pathlib.Path | None = None,
+    branch_from: pathlib.Path | str | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
     mirrors: tuple[Any, ...] = (),
     save_seconds: float = SAVE_SECONDS,
@@ -96,8 +96,12 @@ def train(
             raise BadInput("resuming and branching need a run folder")
         session = Session(settings, env, start_runs(settings, env))
         return session.run(show, mirrors, save_seconds)
+    if resume and branch_from:
+        raise BadInput("a folder is resumed or branched from another, not both")
     folder = pathlib.Path(folder)
-    parent = None if branch_from is None else load_parent(branch_from, settings, like)
+    parent = None
+    if branch_from is not None:
+        parent = load_parent(pathlib.Path(branch_from), settings, like)
     if resume:
         check_same(settings, runfolder.read_config(folder), folder)
     else:
@@ -125,7 +129,7 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
     """The runs of another folder, if only numbers differ, and how to record them as parent."""
     saved = runfolder.read_config(path)
     for name, old, new in config.differences(saved, settings):
-        if name.split(".")[0] in ("env", "agent", "t_max", "batched", "runs"):
+        if name.split(".")[0] in ("env", "agent", "t_max", "batched", "runs", "seed"):
             raise BadInput(
                 f"a branch of {path} must keep {name} = {old!r}, not {new!r}: "
                 "only numbers may change"
@@ -148,7 +152,7 @@ def open_session(
     """Training as it goes on from a folder's checkpoint, its parent's, or the beginning."""
     state = runfolder.load_state(folder, like)
     if state is None:
-        if parent is None and runfolder.is_branch(folder):
+        if parent is None and runfolder.parent_steps(folder):
             raise BadInput(f"{folder} stopped before it held its parent's state: branch anew")
         logs = Logs(folder / runfolder.LOGS, settings.runs, [0] * settings.runs)
         runs = start_runs(settings, env) if parent is None else parent[0]
@@ -186,9 +190,11 @@ class Session:
         self.scores: list[list[float]] = []
         self.diverged = np.array(runs.diverged)
         self.trials: list[list[Trial]] = []
+        self.starts = [0] * settings.runs
         if settings.goal is not None:
             logs = [[]] * settings.runs
             if store is not None:
+                self.starts = runfolder.parent_steps(store.path) or self.starts
                 logs = runfolder.read_logs(store.path, settings.runs)
             self.trials = [efficiency.read_trials(log) for log in logs]
 
@@ -318,7 +324,7 @@ class Session:
             scores[run, ended:] = scores[run, ended]
         result = Result(
             self.settings, runs, steps, scores, self.seconds, self.finished(), folder,
-            self.trials, self.testing, stopped,
+            self.trials, self.testing, stopped, self.starts,
         )  # fmt: skip
         if folder and result.finished:
             about = {"run": result.best, "steps": int(runs.steps[result.best])}

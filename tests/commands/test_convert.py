@@ -40,6 +40,7 @@ BABYAI = dataclasses.replace(
 SOKOBAN = dataclasses.replace(
     experiments.PRESETS["sokoban/wmg"],
     env=config.Sokoban("unfiltered-train"),
+    report_every=100_000,  # the authors anneal when they report
     agent=WMG(slots=3, memo_size=6, **SMALL, **SECOND),
 )
 

@@ -3,8 +3,11 @@
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from unittest import mock
 
 import pytest
 import tiny
@@ -190,3 +193,39 @@ def test_going_on_without_the_goal_of_a_folder_is_refused(tmp_path, capsys):
     runfolder.create(tmp_path / "run", tiny.settings(goal=config.Goal()), None)
     code, _, err = tiny.command(capsys, "train", "--resume", tmp_path / "run", "--no-goal")
     assert code == 2 and "was made with goal.success = 0.99, not None" in err
+
+
+def test_a_mirror_is_told_what_is_trained_and_in_which_folder(tmp_path, monkeypatch, capsys):
+    opened = []
+
+    def open_mirror(kind, folder, about):
+        opened.append((kind, folder, about))
+        return mock.Mock()
+
+    monkeypatch.setattr("wmg.runlog.open_mirror", open_mirror)
+    out = tmp_path / "lr1e-3"
+    tiny.command(capsys, "train", "pathfinding/wmg", *tiny.FLAGS, "--mirror=wandb", "--out", out)
+    ((kind, folder, about),) = opened
+    assert (kind, folder) == ("wandb", out)
+    assert about == config.to_dict(runfolder.read_config(out))
+    assert about["env"]["name"] == "pathfinding" and about["agent"]["name"] == "wmg"
+
+
+def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_LOG_COMPILES", "1")
+    long = ["--steps=90000000", "--report-every=90000000", "--out", tmp_path / "run"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+    try:
+        process = tiny.start("train", "pathfinding/wmg", *tiny.FLAGS, *long)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        while "Finished XLA compilation of jit(train_until)" not in process.stderr.readline():
+            assert process.poll() is None
+        for _ in range(2):
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=20)
+        assert process.returncode == 130 and complaint.endswith("wmg: interrupted\n")
+    finally:
+        process.kill()

@@ -151,6 +151,7 @@ HALF = [*[1.0] * 10, *[None] * 20]
         (FASTER, FAST, 1.0, "holds"),
         (FAST, FASTER, 1.0, "fails"),
         (FAST, FAST + 0.1, 1.0, "fails"),  # by less than two standard errors
+        (FAST, FAST + 0.6, 1.0, "holds"),  # by more than four
         (FASTER, FAST, 0.15, "holds"),
         (FASTER, FAST, 0.1, "fails"),  # a tenth, but not by more than errors
         (FAST, HALF, 1.0, "holds"),
@@ -170,6 +171,20 @@ def test_medians_that_nobody_reached_are_named_in_the_verdict():
         judge(Claim("x", "a", "below", "b"), cells, {"a", "b"})[1] == "neither median was reached"
     )
     assert judge(Claim("x", "c", "below", "a"), cells, {"a", "b"})[1] == "10.50 against -"
+
+
+def test_groups_that_were_tested_at_other_steps_are_pooled_where_both_were(tmp_path):
+    for group, steps in enumerate([[100, 700], [700]]):
+        path = write(tmp_path, "wmg", group, [[0.5] * len(steps)] * 2, seed=2 * group)
+        data = json.loads(path.read_text())
+        scores = [[float(10 * group + run + s / 100) for s in steps] for run in range(2)]
+        data |= {"steps": steps, "scores": scores, "scores_in_240_steps": scores}
+        path.write_text(json.dumps(data))
+    pooled = pool("made-up", TARGET, tmp_path)["wmg"]
+    assert pooled.diverged == 0 and pooled.runs == 4
+    for curve in (pooled.curve, pooled.longer):
+        assert curve is not None and curve.steps.tolist() == [700]
+        assert curve.scores.tolist() == [[7], [8], [17], [18]]
 
 
 def test_results_of_different_configs_are_not_pooled(tmp_path):

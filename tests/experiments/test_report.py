@@ -1,10 +1,12 @@
 """Reports of hand-made results."""
 
 import json
+import sys
 
 import pytest
 from experiments.made_up import HERE, RACE, TARGET, THERE, flat, write, write_race
 
+from wmg.config import BadInput
 from wmg.experiments import report
 
 
@@ -178,3 +180,21 @@ def test_a_cell_that_nobody_solved_is_reported_and_drawn(tmp_path):
     assert data["cells"]["wmg"]["interval_of_median"] == [None, None]
     assert data["claims"][0]["verdict"] == "fails"
     assert (tmp_path / "race" / "figure.png").exists()
+
+
+def test_without_matplotlib_there_is_a_report_and_a_sentence(tmp_path, monkeypatch, capsys):
+    write(tmp_path, "wmg", 0, [flat(99)] * 2, seed=0)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    data = report.report("made-up", TARGET, tmp_path)
+    assert json.loads((tmp_path / "made-up" / "report.json").read_text()) == data
+    assert capsys.readouterr().err.startswith("no figure: plots need matplotlib: pip install")
+    assert not (tmp_path / "made-up" / "figure.png").exists()
+
+
+@pytest.mark.parametrize("missing", ["diverged", "testing_seconds", "command"])
+def test_a_result_that_lacks_something_is_damaged(tmp_path, missing):
+    path = write_race(tmp_path, "wmg", 0, [1000.0], seed=0)
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps({key: whole[key] for key in whole if key != missing}))
+    with pytest.raises(BadInput, match=r"result\.json is damaged"):
+        report.report("race", RACE, tmp_path)

@@ -370,11 +370,12 @@ def test_tests_on_levels_are_not_taken_twice(puzzles, monkeypatch):
     assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
 
 
-def test_damaged_tests_on_levels_are_refused(puzzles, tmp_path):
+@pytest.mark.parametrize("text", ['[{"st', "[1]", '[{"steps": 96}]'])
+def test_damaged_tests_on_levels_are_refused(puzzles, tmp_path, text):
     target, out = puzzles
     group = shutil.copytree(out / "puzzles", tmp_path / "puzzles") / "wmg" / "group-000"
     (group / "result.json").unlink()
-    (group / "tests.json").write_text('[{"st')
+    (group / "tests.json").write_text(text)
     with pytest.raises(BadInput, match=r"tests\.json is damaged: it does not hold tests"):
         reproduce.run_cell("puzzles", target, "wmg", Scale(), tmp_path, quiet)
 

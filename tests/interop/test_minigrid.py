@@ -5,6 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -250,6 +251,18 @@ def test_other_environments_views_and_names_are_refused_in_one_sentence():
     with pytest.raises(BadInput, match="no environment 'BabyAI-GoNowhere-v0'") as error:
         minigrid.make("BabyAI-GoNowhere-v0")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("things", [0, -1, True])
+def test_room_for_things_is_a_whole_number(things):
+    with pytest.raises(BadInput, match="things must be a whole number from 1 on"):
+        minigrid.Factored(babyai("GoToObj"), things=things)
+
+
+def test_a_reward_of_another_name_is_refused(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
+    with pytest.raises(BadInput, match="reward must be 'binary' or 'minigrid', got 'Binary'"):
+        minigrid.host("BabyAI-GoToObj-v0", reward="Binary")  # type: ignore[arg-type]
 
 
 def test_a_compound_mission_is_refused_unless_clauses_are_asked_for():

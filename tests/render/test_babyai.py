@@ -103,6 +103,16 @@ def test_a_mission_is_shown_as_fulfilled_where_the_environment_says_so(level):
             assert babyai.fulfilled(state) == success[episode, time]
 
 
+def test_a_mission_is_fulfilled_by_something_that_is_done():
+    facing = Layout((2, 3), 0, (("ball", "red", 3, 3),), "go to the red ball")
+    assert not babyai.fulfilled(after(facing))
+    for action in (PICKUP, DROP):
+        state, success = act(facing.state(), np.int32(action))
+        assert bool(success) and babyai.fulfilled(jax.device_get(state))
+    turned, success = act(facing.state(), np.int32(LEFT))
+    assert not bool(success) and not babyai.fulfilled(jax.device_get(turned))
+
+
 def test_a_cell_is_lit_if_and_only_if_it_is_in_view():
     room, _ = babyai.look(after(LAYOUT))
     # Looking right from (2, 3), the agent sees three cells to either side and nothing behind.

@@ -17,7 +17,7 @@ from wmg.commands.start import (
     split_name,
     threads_for,
 )  # fmt: skip
-from wmg.config import BadInput, Config, Goal
+from wmg.config import BadInput, Config, Goal, to_dict
 from wmg.options import parse
 
 
@@ -58,10 +58,7 @@ def run(args: list[str]) -> int:
 
     prepare_jax(threads_for(settings))
     remark_on_levels(settings.env)
-    mirrors = tuple(
-        runlog.open_mirror(kind, folder / kind, dataclasses.asdict(settings))
-        for kind in options.mirror
-    )
+    mirrors = tuple(runlog.open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
     with progress.display() as show:
         result = trainer.train(
             settings, folder, resume=options.resume is not None,

@@ -49,13 +49,8 @@ class Batch(eqx.Module, Generic[State]):
         last observation.
         """
         skey, rkey = jax.random.split(key)
-
-        def play(state: Any, action: Array, key: PRNGKeyArray) -> tuple[Step, Array]:
-            step = self.env.step(state, action, key)
-            return step, step.done
-
-        step, done = jax.vmap(play)(state, actions, jax.random.split(skey, self.size))
-        start = Round(done, (step.state, step.observation), rkey)
+        step = jax.vmap(self.env.step)(state, actions, jax.random.split(skey, self.size))
+        start = Round(step.terminated | step.truncated, (step.state, step.observation), rkey)
         # Not `self._renew` itself: it would be hashed, with whatever arrays the environment holds.
         renew = lambda last: self._renew(last)  # noqa: E731
         end = jax.lax.while_loop(lambda last: last.done.any(), renew, start)

@@ -108,6 +108,8 @@ def _pool_cell(
     _require_disjoint_seeds(files, results)
     if "crossings" in results[0]:
         return _pool_crossings(results, seconds, hardware, commands)
+    if SCORES_LONGER in results[0]:
+        results = _tested_alike(results)
     scores = _stack([row for result in results for row in result["scores"]])
     finished = np.isfinite(scores[:, -1])
     steps = max((result.get("steps", []) for result in results), key=len)
@@ -124,8 +126,24 @@ def _pool_cell(
     )  # fmt: skip
 
 
+def _tested_alike(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results of levels, without tests that not all groups have had: a group that went on from
+    fewer steps was tested there, too."""
+    common = set.intersection(*(set(result["steps"]) for result in results))
+
+    def shared(result: dict[str, Any]) -> dict[str, Any]:
+        kept = [i for i, steps in enumerate(result["steps"]) if steps in common]
+        rows = {
+            name: [[row[i] for i in kept] for row in result[name]]
+            for name in ("scores", SCORES_LONGER)
+        }
+        return {**result, **rows, "steps": [result["steps"][i] for i in kept]}
+
+    return [shared(result) for result in results]
+
+
 def _training_curve(parts: list[dict[str, Any]]) -> plots.Curve:
-    """Of groups that went equally far but for a window, at the steps of the first."""
+    """Of groups that went equally far but for a window, at the steps of the longest."""
     rows = [row for part in parts for row in part["scores"]]
     steps = max((part["steps"] for part in parts), key=len)
     return plots.Curve(np.array(steps, float), _stack(rows))

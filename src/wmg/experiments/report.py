@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import sys
 from typing import Any
 
 import numpy as np
 
 from wmg import plots, stats
 from wmg.checkpoint import write_atomically
+from wmg.config import BadInput
 from wmg.experiments.outcome import Outcome, judge, number, pool
 from wmg.experiments.reproduce import GROUPED, LONGER
 from wmg.experiments.target import Target
@@ -43,6 +45,15 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
     folder = out / name
     write_atomically(folder / "report.json", (json.dumps(data, indent=1) + "\n").encode())
     write_atomically(folder / "report.md", markdown(data).encode())
+    try:
+        _draw(target, outcomes, folder)
+    except BadInput as missing:
+        print(f"no figure: {missing}", file=sys.stderr)
+    return data
+
+
+def _draw(target: Target, outcomes: dict[str, Outcome], folder: pathlib.Path) -> None:
+    """Write the figures; without matplotlib there are none."""
     curves = {target.cells[c].label: o.curve for c, o in outcomes.items() if o.curve is not None}
     curves |= _published_curves(target, curves)
     if target.measure == "efficiency":
@@ -69,7 +80,6 @@ def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
             title="Solved while learning",
             ylabel="% of training levels",
         )
-    return data
 
 
 def _over_time(target: Target, outcomes: dict[str, Outcome]) -> dict[str, dict[int, float]]:

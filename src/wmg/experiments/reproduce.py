@@ -123,12 +123,19 @@ def _is_result(data: Any) -> bool:
         return False
     if "config" not in data:
         return isinstance(data.get("value"), int | float)
+    if "crossings" in data and not {"diverged", "testing_seconds"} <= data.keys():
+        return False
     rows = data.get("crossings", data.get("scores"))
     if not isinstance(data["config"], dict) or not isinstance(rows, list):
         return False
     numbers = [x for row in rows for x in (row if isinstance(row, list) else [row])]
     every = len(rows) == data["config"].get("runs")
     return every and all(isinstance(x, int | float | None) for x in numbers)
+
+
+def _is_test(data: Any) -> bool:
+    """Whether it is what `test_group` keeps of a test of levels."""
+    return isinstance(data, dict) and {"steps", "solved", "longer", "seconds"} <= data.keys()
 
 
 def _read_json(path: pathlib.Path) -> Any:
@@ -168,7 +175,7 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
     paper did."""
     done = folder.parent / "tests.json"
     tests = _read_json(done) if done.exists() else []
-    if not isinstance(tests, list):
+    if not isinstance(tests, list) or not all(_is_test(test) for test in tests):
         raise BadInput(f"{done} is damaged: it does not hold tests")
     held_out = held_out_levels(settings)
     given_longer = dataclasses.replace(held_out, max_steps=LONGER)
@@ -291,10 +298,11 @@ def play(cell: Cell) -> dict[str, Any]:
     """The mean score of an agent that does not learn."""
     env = checkpoint.make_env(cell.config.env)
     agent = checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
-    scores = evaluate.scores(env.spec, evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES))
+    played = evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES)
+    summary = evaluate.summary(env.spec, played)
     return {
-        "value": float(scores.mean()),
-        "standard_error": float(scores.std(ddof=1) / len(scores) ** 0.5),
+        "value": summary["score"],
+        "standard_error": summary["standard_error"],
         "episodes": BASELINE_EPISODES,
         "hardware": runfolder.hardware(),
     }

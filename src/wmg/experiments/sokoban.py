@@ -41,7 +41,7 @@ PRESETS = {
         ),
         t_max=4,
         steps=20_000_000,
-        report_every=100_000,
+        report_every=5_000,
     ),
 }
 

@@ -23,7 +23,8 @@ class Claim:
     text: str
     cell: str
     kind: Literal["equals", "above", "below"]
-    """Whether `cell` must be within `margin` of `other`, or above or below it by more than that."""
+    """Whether `cell` must be within `margin` of `other`, or above it, or below another cell, by
+    more than that and than two standard errors; or not above a number."""
     other: str | int | float
     """A number, or the name of another cell."""
     margin: float = 0.0

@@ -56,6 +56,10 @@ class Factored(gymnasium.Wrapper[Any, int, Any, int], RecordConstructorArgs):
         level = find_level(env)
         if level.agent_view_size != VIEW:
             raise BadInput(f"an agent's view is {VIEW} cells wide, not {level.agent_view_size}")
+        if things is not None and (type(things) is not int or things < 1):
+            raise BadInput(f"things must be a whole number from 1 on, got {things!r}")
+        if reward not in ("binary", "minigrid"):
+            raise BadInput(f"reward must be 'binary' or 'minigrid', got {reward!r}")
         RecordConstructorArgs.__init__(self, things=things, clauses=clauses, reward=reward)
         gymnasium.Wrapper.__init__(self, env)
         single = level.num_rows * level.num_cols == 1
