@@ -63,7 +63,7 @@ def test_no_more_failures_are_allowed_than_an_agent_at_the_goal_would_have():
     allowed = efficiency.allowed_failures(PAPER)
     assert len(allowed) == 10_001 and allowed[-1] == allowed.max() == 100
     assert (np.diff(allowed[64:]) >= 0).all()
-    assert allowed[[5, 63, 64, 1000, 4000]].tolist() == [5, 63, 6, 26, 69]
+    assert allowed[[5, 63, 64, 1000, 4000]].tolist() == [5, 63, 4, 20, 60]
 
 
 def chance_to_pass(allowed, failing=0.01):
@@ -80,7 +80,7 @@ def test_an_agent_at_the_goal_is_hardly_ever_stopped_where_it_would_have_passed(
     allowed = efficiency.allowed_failures(PAPER)
     within_reach = np.minimum(np.arange(len(allowed)), 100)
     lost = chance_to_pass(within_reach) - chance_to_pass(allowed)
-    assert 1e-6 < lost < 2.5e-5
+    assert 2.5e-3 < lost < 3.5e-3
 
 
 def test_a_goal_that_leaves_no_failure_allows_none():
@@ -157,6 +157,7 @@ def test_a_log_tells_of_the_tests():
 
 
 GOAL = Goal(0.9, 150)  # 15 may fail: a first stretch of 64 and a second of 86
+ALLOWED = efficiency.allowed_failures(GOAL)
 SKILLS = np.array([0.97, 0.1, 0.92, 0.86, 1.0, 0.9, 0.0], np.float32)
 KEYS = efficiency.trial_keys(np.arange(10, 17), 3)
 
@@ -177,7 +178,7 @@ def plainly(skill, keys, lengths=(64, 86)):
     ]
     for hard in np.concatenate(errands):
         solved, failed = solved + (hard < skill), failed + (hard >= skill)
-        if failed > 15:
+        if failed > ALLOWED[solved + failed]:
             break
     return solved, solved + failed
 
@@ -234,13 +235,14 @@ def test_an_agent_alone_ends_as_among_others(trials, expected):
 
 def test_only_agents_that_can_still_pass_play_the_second_stretch(trials, expected, calls):
     assert trials(Skilled(SKILLS), np.arange(7), KEYS) == expected
-    assert calls[0] == (0, list(range(7)), [[*range(16), *[15] * 49]] * 7)
+    assert calls[0] == (0, list(range(7)), [ALLOWED[:65].tolist()] * 7)
     played = [row for row, (_, episodes) in enumerate(expected) if episodes > 64]
     assert 0 < len(played) < 7 and len(calls) == 2
     number, rows, spare = calls[1]
     assert number == 1 and sorted(set(rows)) == played
     for row, left in zip(rows, spare, strict=True):
-        assert set(left) == {15 - (np.asarray(how_hard(KEYS[row][0]))[:64] >= SKILLS[row]).sum()}
+        failed = (np.asarray(how_hard(KEYS[row][0]))[:64] >= SKILLS[row]).sum()
+        assert left == (ALLOWED[64:] - failed).tolist()
 
 
 def test_agents_that_have_learned_nothing_play_the_first_stretch_alone(trials, calls):

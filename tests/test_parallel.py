@@ -1,6 +1,7 @@
 """Batched programs against mapped ones, of training and of playing."""
 
 import dataclasses
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -117,3 +118,18 @@ def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
     assert "outer_dimension_partitions" not in compiled(parallel.cpu_options())
     if runfolder.cores() > 1:
         assert "outer_dimension_partitions" in compiled({})
+
+
+def test_what_fails_on_one_core_does_not_wait_for_the_others():
+    blocked, ended = threading.Event(), threading.Event()
+
+    def work(index):
+        if index == 0:
+            raise KeyboardInterrupt
+        blocked.wait(30)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel.map_over_cores(work, 2)
+    assert not ended.is_set()
+    blocked.set()

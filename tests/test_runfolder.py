@@ -225,3 +225,10 @@ def test_the_best_run_is_not_that_of_an_earlier_end(folder):
     assert (folder / runfolder.BEST).exists()
     runfolder.update_config(folder, dataclasses.replace(tiny.settings(runs=2), steps=960))
     assert not (folder / runfolder.BEST).exists()
+
+
+@pytest.mark.parametrize("parent", [{}, {"steps": 3}, {"steps": [3]}, {"steps": [3, "4"]}])
+def test_a_branch_that_does_not_say_where_it_began_is_damaged(tmp_path, parent):
+    runfolder.create(tmp_path / "run", tiny.settings(runs=2), parent)
+    with pytest.raises(BadInput, match=r"config\.json is damaged: .* where a parent was left"):
+        runfolder.parent_steps(tmp_path / "run")

@@ -1,10 +1,13 @@
 import dataclasses
 import json
 import random
+import shutil
 import signal
 import time
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
@@ -12,7 +15,7 @@ from probes import PaysActionOne
 from small_boxoban import files, small_boxoban, zipped  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config, data, parallel, runfolder, train
+from wmg import checkpoint, config, data, parallel, runfolder, train
 from wmg.config import BadInput, Config
 from wmg.efficiency import Trial
 
@@ -62,9 +65,10 @@ def test_a_signal_in_the_last_chunk_is_not_forgotten():
     assert (result := train.train(settings, show=stop)).finished and result.stopped
 
 
-def test_a_second_signal_ends_at_once(tmp_path):
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_at_once(tmp_path, first):
     def interrupt_twice(progress):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(first)
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
@@ -235,6 +239,19 @@ def test_a_folder_is_resumed_or_a_branch_but_not_both(whole, tmp_path):
         train.train(longer, whole, resume=True, branch_from=whole)
 
 
+def test_a_run_that_diverged_goes_on_in_a_branch(whole, tmp_path):
+    parent = shutil.copytree(whole, tmp_path / "parent")
+    settings = tiny.settings(runs=2, steps=528)
+    like = jax.eval_shape(lambda: train.start_runs(settings, checkpoint.make_env(settings.env)))
+    state = runfolder.load_state(parent, like)
+    assert state is not None
+    runs, header = state
+    stuck = eqx.tree_at(lambda run: run.diverged, runs, jnp.array([True, False]))
+    checkpoint.save(parent / runfolder.STATE, stuck, "resume", header)
+    result = train.train(settings, tmp_path / "branch", branch_from=parent)
+    assert not result.diverged.any() and result.runs.steps.tolist() == [528, 528]
+
+
 def test_a_branch_without_its_parents_state_is_not_begun_from_scratch(whole, tmp_path):
     folder = tmp_path / "branch"
     runfolder.create(folder, tiny.settings(), {"folder": str(whole), "steps": [480]})
@@ -349,6 +366,17 @@ def test_what_a_branch_needs_for_its_goal_counts_from_where_it_began(tmp_path):
     assert len(result.trials[0]) == 1 and steps and 300 < steps <= 312
     again = train.train(further, folder, resume=True, env=BUTTON)
     assert again.crossings == result.crossings
+
+
+def test_a_damaged_test_in_a_log_is_named(tmp_path):
+    quick = aims(runs=1, vary=(), steps=24)
+    train.train(quick, tmp_path / "run", env=BUTTON)
+    log = tmp_path / "run" / "logs" / "0000.jsonl"
+    text = log.read_text()
+    log.write_text(text.replace('"test_solved"', '"test_sloved"', 1))
+    longer = dataclasses.replace(quick, steps=48)
+    with pytest.raises(BadInput, match="a log is damaged"):
+        train.train(longer, tmp_path / "run", resume=True, env=BUTTON)
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,16 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from wmg import parallel
-from wmg.config import Goal
+from wmg.config import BadInput, Goal
 from wmg.evaluate import FAILED, SOLVED
 from wmg.types import Agent, Env
 
 GOAL_STREAM = 20_200_713
 """Episodes of these tests come from a key that no training run starts from."""
-UNLIKELY = 1e-4
+UNLIKELY = 1e-2
 """How seldom an agent that just meets the goal may be taken for one that does not, at any one
-number of episodes. Over all 10,000, two tests of 100,000 are stopped that would have passed."""
+number of episodes. Over all 10,000, three tests of 1,000 are stopped that would have passed; such
+a run is tested again at its next report."""
 FIRST = 64
 """Episodes that a test begins at once; many tests end with them."""
 
@@ -119,8 +120,12 @@ def log_entry(trial: Trial | None) -> dict[str, Any]:
 
 def read_trials(log: list[dict[str, Any]]) -> list[Trial]:
     """The tests that a run's log tells of."""
-    tested = [line for line in log if line.get("test_episodes")]
-    return [Trial(line["steps"], line["test_solved"], line["test_episodes"]) for line in tested]
+    names = ("steps", "test_solved", "test_episodes")
+    found = (line for line in log if line.get("test_episodes"))
+    tested: list[list[Any]] = [[line.get(name) for name in names] for line in found]
+    if bad := [test for test in tested if [type(number) for number in test] != [int] * 3]:
+        raise BadInput(f"a log is damaged: {names} of a test are {bad[0]}")
+    return [Trial(*test) for test in tested]
 
 
 def tally(outcomes: np.ndarray, allowed: np.ndarray) -> tuple[int, int]:

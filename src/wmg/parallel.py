@@ -117,8 +117,11 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
     """The results of `work(0)` to `work(count - 1)`, as many at a time as there are cores."""
     if count == 1:
         return [work(0)]
-    with concurrent.futures.ThreadPoolExecutor(runfolder.cores()) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(runfolder.cores())
+    try:
         return list(pool.map(work, range(count)))
+    finally:  # whoever interrupts does not wait for what is being computed
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def cpu_options() -> dict[str, bool | str]:

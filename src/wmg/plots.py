@@ -84,7 +84,7 @@ def learning_curves(
         raise BadInput("there is no learning curve to draw")
     if smooth < 1:
         raise BadInput(f"smooth must be at least 1, got {smooth}")
-    style, figures = _import_matplotlib()
+    style, figures = import_matplotlib()
     with style.context(["default", STYLE]):
         figure = figures.Figure(figsize=(7.2, 4.2), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
@@ -93,9 +93,7 @@ def learning_curves(
         last = max(float(curve.steps.max()) for curve in curves.values())
         _label_axes(axes, title, ylabel, last)
         _draw_labels(axes, labels)
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # Without the version of matplotlib: the same curves give the same file.
-        figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+        save(figure, path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +112,7 @@ def medians(
 ) -> None:
     """Write a PNG with a dot for each median, a bar between its quartiles, and the paper's
     number as a cross, on a logarithmic axis. A bar without an upper end has an arrow."""
-    style, figures = _import_matplotlib()
+    style, figures = import_matplotlib()
     with style.context(["default", STYLE, {"axes.grid.axis": "x"}]):
         figure = figures.Figure(figsize=(7.2, 1.6 + 0.28 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
@@ -130,8 +128,7 @@ def medians(
         axes.plot([], [], "o", color=COLOURS[0], label="ours: median and quartiles")
         axes.plot([], [], "x", color=COLOURS[1], label="paper: median")
         axes.legend(loc="upper right", frameon=False, fontsize=9)
-        pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+        save(figure, path)
 
 
 def _draw_interval(axes: Any, height: int, row: Interval, beyond: float) -> None:
@@ -147,12 +144,19 @@ def _draw_interval(axes: Any, height: int, row: Interval, beyond: float) -> None
         axes.plot([row.paper], [height], "x", color=COLOURS[1], markersize=7, markeredgewidth=2)
 
 
-def _import_matplotlib() -> tuple[Any, Any]:
+def import_matplotlib() -> tuple[Any, Any]:
+    """Its styles and figures."""
     try:
         from matplotlib import figure, style
     except ImportError as error:
         raise BadInput("plots need matplotlib: pip install 'wmg[plot]'") from error
     return style, figure
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure. Without the version of matplotlib, the same one gives the same file."""
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
 
 
 def _draw_lines(axes: Any, lines: Mapping[str, float]) -> list[Label]:

@@ -96,8 +96,14 @@ def update_config(path: pathlib.Path, settings: Config) -> None:
 
 def parent_steps(path: pathlib.Path) -> list[int] | None:
     """The steps that each run of a branch had taken in its parent; None if it is no branch."""
-    parent = _read_about(path).get("parent")
-    return parent and parent["steps"]
+    about = _read_about(path)
+    if (parent := about.get("parent")) is None:
+        return None
+    steps = parent.get("steps") if isinstance(parent, dict) else None
+    runs = config.from_dict(Config, about["config"], str(path / CONFIG)).runs
+    if not isinstance(steps, list) or [type(each) for each in steps] != [int] * runs:
+        raise BadInput(f"{path / CONFIG} is damaged: it does not say where a parent was left")
+    return steps
 
 
 def read_config(path: pathlib.Path) -> Config:

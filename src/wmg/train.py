@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,7 +88,7 @@ def train(
     `branch_from`, a new folder starts from the state of another one, with changed numbers. An
     environment of your own is given as `env`, with settings whose `env` is None.
     """
-    settings = dataclasses.replace(settings, env=settings.env and checkpoint.settle(settings.env))
+    settings = settled(settings)
     env = checkpoint.make_env(settings.env, env)
     like = jax.eval_shape(lambda: start_runs(settings, env))
     check_size(settings, env, like)
@@ -111,6 +112,11 @@ def train(
         if resume:
             runfolder.update_config(folder, settings)
         return session.run(show, mirrors, save_seconds)
+
+
+def settled(settings: Config) -> Config:
+    """The settings as a run folder has them, which names the very levels."""
+    return dataclasses.replace(settings, env=settings.env and checkpoint.settle(settings.env))
 
 
 def check_same(given: Config, saved: Config, folder: pathlib.Path) -> None:
@@ -143,7 +149,9 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
             f"{path} has taken {max(steps):,} steps: a branch of it needs more than "
             f"steps = {settings.steps:,}"
         )
-    return state[0], {"folder": str(path), "steps": steps}
+    # Those that diverged stand at their last finite weights: with other numbers they may go on.
+    runs = eqx.tree_at(lambda run: run.diverged, state[0], jnp.zeros(settings.runs, bool))
+    return runs, {"folder": str(path), "steps": steps}
 
 
 def open_session(
@@ -190,11 +198,10 @@ class Session:
         self.scores: list[list[float]] = []
         self.diverged = np.array(runs.diverged)
         self.trials: list[list[Trial]] = []
-        self.starts = [0] * settings.runs
+        self.starts = (store and runfolder.parent_steps(store.path)) or [0] * settings.runs
         if settings.goal is not None:
             logs = [[]] * settings.runs
             if store is not None:
-                self.starts = runfolder.parent_steps(store.path) or self.starts
                 logs = runfolder.read_logs(store.path, settings.runs)
             self.trials = [efficiency.read_trials(log) for log in logs]
 
@@ -342,7 +349,8 @@ def stop_on_signals() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         received.append(number)
-        signal.signal(number, previous[number])
+        for each, handler in previous.items():
+            signal.signal(each, handler)
 
     previous: dict[int, Any] = {}
     with contextlib.suppress(ValueError):

@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
+from wmg.commands import reproduce as command
 from wmg.experiments import reproduce
 
 
@@ -23,6 +25,21 @@ def test_a_report_is_written_and_printed_and_can_be_had_again(tmp_path, capsys):
 
 def test_what_was_stopped_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "run_cell", lambda *_: False)
-    code, out, _ = tiny.command(capsys, "reproduce", "pathfinding", "--out", tmp_path)
-    assert (code, out) == (0, "stopped and saved; the same command goes on from here\n")
+    code, out, err = tiny.command(capsys, "reproduce", "pathfinding", "--json", "--out", tmp_path)
+    assert (code, out) == (0, "")
+    assert err.endswith("stopped and saved; the same command goes on from here\n")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "runs", "threads"),
+    [("level1-wmg-factored", 1, 1), ("level4-wmg-factored", 1, 2), ("level4-wmg-factored", 9, 9)],
+)
+def test_a_single_run_of_a_large_network_has_a_second_thread(
+    tmp_path, capsys, monkeypatch, cell, runs, threads
+):
+    given = []
+    monkeypatch.setattr(command, "prepare_jax", given.append)
+    args = ["--cells", cell, "--runs", runs, "--report-only", "--out", tmp_path]
+    tiny.command(capsys, "reproduce", "babyai-table", *args)
+    assert given == [threads]

@@ -211,6 +211,16 @@ def test_a_mirror_is_told_what_is_trained_and_in_which_folder(tmp_path, monkeypa
     assert about["env"]["name"] == "pathfinding" and about["agent"]["name"] == "wmg"
 
 
+def test_a_mirror_is_closed_when_training_is_interrupted(tmp_path, monkeypatch, capsys):
+    mirror = mock.Mock()
+    monkeypatch.setattr("wmg.runlog.open_mirror", lambda *_: mirror)
+    monkeypatch.setattr("wmg.train.train", mock.Mock(side_effect=KeyboardInterrupt))
+    args = ["--mirror=wandb", "--out", tmp_path / "run"]
+    code, _, err = tiny.command(capsys, "train", "pathfinding/wmg", *tiny.FLAGS, *args)
+    assert (code, err) == (130, "wmg: interrupted\n")
+    mirror.close.assert_called_once_with()
+
+
 def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_LOG_COMPILES", "1")
     long = ["--steps=90000000", "--report-every=90000000", "--out", tmp_path / "run"]

@@ -56,6 +56,9 @@ def test_a_search_from_create_to_final(here, capsys):
     final = json.loads(out)
     assert code == 0 and final["count"] == 1 and final["values"] == best["values"]
     assert json.loads((here / "results" / "f.json").read_text()) == final
+    for flags in (["final", "s", "--out=results/f.json"], ["status", "s", "--plot=s.png"]):
+        code, _, err = tiny.command(capsys, "tune", *flags)
+        assert code == 2 and err.endswith(" already exists\n")
     assert "of at most 2 runs done" in tiny.command(capsys, "tune", "status", "s")[1]
 
 
@@ -199,6 +202,6 @@ def test_ctrl_c_gives_the_run_back(here, capsys):
     time.sleep(30)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and "was given back" in err
+    assert process.returncode == 130 and "was given back" in err
     found = json.loads(tiny.command(capsys, "tune", "status", "s", "--json")[1])
     assert (found["running"], found["waiting"], found["failed"]) == (0, 1, 1)

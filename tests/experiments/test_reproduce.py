@@ -380,6 +380,22 @@ def test_damaged_tests_on_levels_are_refused(puzzles, tmp_path, text):
         reproduce.run_cell("puzzles", target, "wmg", Scale(), tmp_path, quiet)
 
 
+@pytest.mark.parametrize(
+    ("scale", "complaint"),
+    [
+        (Scale(steps=32), r"tests\.json has a test after 64 steps, not steps = 32"),
+        (Scale(runs=1), "train has runs = 2, not 1: choose another --out"),
+    ],
+)
+def test_tests_on_levels_are_not_those_of_other_runs(puzzles, tmp_path, scale, complaint):
+    target, out = puzzles
+    group = shutil.copytree(out / "puzzles", tmp_path / "puzzles") / "wmg" / "group-000"
+    (group / "result.json").unlink(missing_ok=True)
+    with pytest.raises(BadInput, match=complaint):
+        reproduce.run_cell("puzzles", target, "wmg", scale, tmp_path, quiet)
+    assert not (group / "result.json").exists()
+
+
 def test_a_result_has_what_was_solved_while_learning(puzzles):
     target, out = puzzles
     group = out / "puzzles" / "wmg" / "group-000"

@@ -9,7 +9,16 @@ import pytest
 
 from wmg.envs.babyai import BabyAI, Layout, missions, world
 from wmg.envs.babyai.observe import vector
-from wmg.envs.babyai.vocabulary import COLOURS, DROP, FIRST_TYPE, FORWARD, LEFT, PICKUP, TYPES
+from wmg.envs.babyai.vocabulary import (
+    COLOURS,
+    DROP,
+    FIRST_TYPE,
+    FORWARD,
+    LEFT,
+    PICKUP,
+    TOGGLE,
+    TYPES,
+)
 from wmg.render import babyai, draw
 
 THINGS = (
@@ -104,9 +113,9 @@ def test_a_mission_is_shown_as_fulfilled_where_the_environment_says_so(level):
 
 
 def test_a_mission_is_fulfilled_by_something_that_is_done():
-    facing = Layout((2, 3), 0, (("ball", "red", 3, 3),), "go to the red ball")
+    facing = Layout((2, 3), 0, (("box", "red", 3, 3),), "go to the red box")
     assert not babyai.fulfilled(after(facing))
-    for action in (PICKUP, DROP):
+    for action in (PICKUP, DROP, TOGGLE):
         state, success = act(facing.state(), np.int32(action))
         assert bool(success) and babyai.fulfilled(jax.device_get(state))
     turned, success = act(facing.state(), np.int32(LEFT))

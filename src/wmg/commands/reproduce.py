@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, split_name
+from wmg.commands.start import prepare_jax, split_name, threads_for
 from wmg.config import BadInput
 from wmg.options import parse
 
@@ -53,15 +53,18 @@ def run(args: list[str]) -> int:
     from wmg.experiments import report
     from wmg.experiments import reproduce as library
 
-    prepare_jax(min(options.group_size, options.runs or target.runs))
+    cells = options.cells or tuple(target.cells)
+    runs = min(options.group_size, options.runs or target.runs)
+    each = [dataclasses.replace(target.cells[cell].config, runs=runs) for cell in cells]
+    prepare_jax(runs if runs > 1 else max(map(threads_for, each)))
     scale = library.Scale(options.runs, options.steps, options.group_size, options.groups)
     scale.groups_of(target)  # refuses groups that there are not
-    for cell in () if options.report_only else options.cells or target.cells:
+    for cell in () if options.report_only else cells:
         print(f"{name}: {target.cells[cell].label}", file=sys.stderr, flush=True)
         with progress.display() as show:
             done = library.run_cell(name, target, cell, scale, options.out, show)
         if not done:
-            print("stopped and saved; the same command goes on from here")
+            print("stopped and saved; the same command goes on from here", file=sys.stderr)
             return 0
     data = report.report(name, target, options.out)
     print(jsonlib.dumps(data) if options.json else report.markdown(data))

@@ -1,5 +1,6 @@
 """`wmg train`: runs of a preset, new, resumed or branched off."""
 
+import contextlib
 import dataclasses
 import datetime
 import json as jsonlib
@@ -59,14 +60,14 @@ def run(args: list[str]) -> int:
     prepare_jax(threads_for(settings))
     remark_on_levels(settings.env)
     mirrors = tuple(runlog.open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
-    with progress.display() as show:
+    with contextlib.ExitStack() as stack:
+        for mirror in mirrors:
+            stack.callback(mirror.close)
         result = trainer.train(
             settings, folder, resume=options.resume is not None,
-            branch_from=options.from_, show=show, mirrors=mirrors,
-            save_seconds=options.save_seconds,
+            branch_from=options.from_, show=stack.enter_context(progress.display()),
+            mirrors=mirrors, save_seconds=options.save_seconds,
         )  # fmt: skip
-    for mirror in mirrors:
-        mirror.close()
     return finish_training(result, options.json)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from wmg import experiments
-from wmg.commands.start import prepare_jax, split_name
+from wmg.commands.start import prepare_jax, require_new, split_name
 from wmg.config import BadInput, Config
 from wmg.options import parse
 
@@ -267,7 +267,7 @@ def do_work(
         return 1
     except KeyboardInterrupt:
         say("stopped; the run in progress was given back")
-        return 0
+        raise
     say(f"did {done.runs} runs of {name} in {time.monotonic() - began:.0f} s; {done.reason}")
     return 0
 
@@ -306,6 +306,7 @@ def status(args: list[str]) -> int:
     name, args = one_study(args, "status")
     options = parse(Status, args, "wmg tune status STUDY")
     check_counts(options, watch=0)
+    require_new(options.plot)
     from wmg.tuner import report, study
 
     with study.opened(options.storage, name) as shared:
@@ -359,6 +360,7 @@ def final(args: list[str]) -> int:
     names, args = all_studies(args, "final")
     options = parse(Final, args, "wmg tune final STUDY")
     check_counts(options, runs=1, lanes=1)
+    require_new(options.out)
     from wmg import checkpoint
     from wmg.tuner import report
 

@@ -87,9 +87,9 @@ def run_cell(
         settings = dataclasses.replace(
             settings, runs=runs, seed=seed, steps=scale.steps or settings.steps
         )
+        if target.measure in TRAINED:
+            check_asked(place, settings)
         if (place / "result.json").exists():
-            if target.measure in TRAINED:
-                check_asked(place / "result.json", settings)
             continue
         if target.measure == "transfer":
             result = transfer_group(settings, out / "pathfinding" / cell / place.name)
@@ -102,9 +102,16 @@ def run_cell(
     return True
 
 
-def check_asked(path: pathlib.Path, settings: Config) -> None:
-    """Refuse a result that is there already but is not of what is asked for now."""
-    there = config.from_dict(Config, read_result(path).get("config"), str(path))
+def check_asked(place: pathlib.Path, settings: Config) -> None:
+    """Refuse a group that is there already, or was begun, but is not what is asked for now."""
+    if (path := place / "result.json").exists():
+        there = config.from_dict(Config, read_result(path).get("config"), str(path))
+    elif (path := place / "train").exists():
+        # It may go on for more steps; that fewer are asked for is said when it does.
+        there = dataclasses.replace(runfolder.read_config(path), steps=settings.steps)
+        settings = train.settled(settings)
+    else:
+        return
     for name, old, new in config.differences(there, settings):
         raise BadInput(f"{path} has {name} = {old!r}, not {new!r}: choose another --out")
 
@@ -177,6 +184,9 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
     tests = _read_json(done) if done.exists() else []
     if not isinstance(tests, list) or not all(_is_test(test) for test in tests):
         raise BadInput(f"{done} is damaged: it does not hold tests")
+    if (last := max((test["steps"] for test in tests), default=0)) > settings.steps:
+        asked = f"not steps = {settings.steps:,}: choose another --out"
+        raise BadInput(f"{done} has a test after {last:,} steps, {asked}")
     held_out = held_out_levels(settings)
     given_longer = dataclasses.replace(held_out, max_steps=LONGER)
     for steps in [*range(TEST_EVERY, settings.steps, TEST_EVERY), settings.steps]:

@@ -154,9 +154,8 @@ def view_places(state: State) -> Int[np.ndarray, "7 7 2"]:
 def fulfilled(state: State) -> bool:
     """Whether the agent has just done what it was told to."""
     front = view_places(state)[NEAR - 1, MIDDLE]
-    # Where the target lay before the step counts, also if it was picked up in it.
-    near = (state.status == LYING) | (state.status == CARRIED)
-    faced = near & (state.position == front).all(-1)
+    # Where the target lay before the step, in which it may have been picked up or opened.
+    faced = (state.position == front).all(-1)
     done = faced if state.verb == GO else state.status == CARRIED
     return bool(state.time > 0 and (state.target & done).any())
 

@@ -21,7 +21,7 @@ def draw(shared: Shared, path: pathlib.Path) -> None:
     history = shared.history()
     if not history:
         raise BadInput(f"{shared.study.study_name} has no finished run to draw")
-    style, figures = plots._import_matplotlib()
+    style, figures = plots.import_matplotlib()
     with style.context(["default", plots.STYLE]):
         height = 6.4 + 0.35 * len(shared.grid)
         figure = figures.Figure(figsize=(8.4, height), layout="constrained")
@@ -32,8 +32,7 @@ def draw(shared: Shared, path: pathlib.Path) -> None:
         _draw_runs(runs, shared, history)
         _draw_way(way, shared, history)
         _draw_beliefs(beliefs, shared)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+        plots.save(figure, path)
 
 
 def _draw_runs(axes: Any, shared: Shared, history: list[tuple[dgd.Point, float]]) -> None:
