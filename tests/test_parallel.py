@@ -120,16 +120,19 @@ def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
         assert "outer_dimension_partitions" in compiled({})
 
 
-def test_what_fails_on_one_core_does_not_wait_for_the_others():
-    blocked, ended = threading.Event(), threading.Event()
+def test_what_fails_on_one_core_does_not_wait_for_the_others(monkeypatch):
+    monkeypatch.setattr(runfolder, "cores", lambda: 2)
+    begun, blocked, ended = (threading.Event() for _ in range(3))
 
     def work(index):
         if index == 0:
+            begun.wait(10)
             raise KeyboardInterrupt
-        blocked.wait(30)
+        begun.set()
+        blocked.wait(10)
         ended.set()
 
     with pytest.raises(KeyboardInterrupt):
         parallel.map_over_cores(work, 2)
-    assert not ended.is_set()
+    assert begun.is_set() and not ended.is_set()
     blocked.set()
