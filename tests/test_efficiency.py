@@ -12,7 +12,7 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import efficiency, runlog
 from wmg.config import Goal
-from wmg.efficiency import Stretch, Trial, Trials
+from wmg.efficiency import Trial, Trials
 from wmg.evaluate import FAILED, SOLVED, UNPLAYED
 
 PAPER = Goal()
@@ -156,157 +156,202 @@ def test_a_log_tells_of_the_tests():
     assert math.isnan(efficiency.log_entry(None)["score"])
 
 
-GOAL = Goal(0.9, 150)  # 15 may fail: a first stretch of 64 and a second of 86
+GOAL = Goal(0.9, 150)  # 15 may fail: on a CPU a first stretch of 64 and a second of 86
 ALLOWED = efficiency.allowed_failures(GOAL)
-SKILLS = np.array([0.97, 0.1, 0.92, 0.86, 1.0, 0.9, 0.0], np.float32)
-KEYS = efficiency.trial_keys(np.arange(10, 17), 3)
+SKILLS = np.array([0.97, 0.1, 0.82, 0.86, 1.0, 0.84, 0.0], np.float32)
+KEYS = efficiency.trial_keys(np.arange(10, 17), 3, 3)
 
 
 @jax.jit
 def how_hard(key):
     """The errands of a stretch."""
     start = jax.random.split(jax.random.wrap_key_data(key))[0]
-    each = jax.vmap(jax.random.fold_in, (None, 0))(start, np.arange(86))
+    each = jax.vmap(jax.random.fold_in, (None, 0))(start, np.arange(150))
     return jax.vmap(jax.random.uniform)(each)
 
 
-def plainly(skill, keys, lengths=(64, 86)):
+def plainly(skill, keys, lengths):
     """The same test, one episode after the other."""
     solved = failed = 0
     errands = [
         np.asarray(how_hard(key))[:length] for key, length in zip(keys, lengths, strict=False)
     ]
-    for hard in np.concatenate(errands):
+    for hard in np.concatenate(errands)[:150]:
         solved, failed = solved + (hard < skill), failed + (hard >= skill)
         if failed > ALLOWED[solved + failed]:
             break
     return solved, solved + failed
 
 
-@pytest.fixture(scope="module")
-def expected():
-    """What each agent does: some pass, some fail in either stretch."""
-    found = [plainly(*one) for one in zip(SKILLS, KEYS, strict=True)]
+def expected(trials, skills=SKILLS):
+    """What each agent does: some pass, some fail early and some late."""
+    found = [plainly(*one, trials.stretches) for one in zip(skills, KEYS, strict=True)]
     played = [episodes for _, episodes in found]
-    assert min(played) < 64 < sorted(played)[3] < 150 == max(played)
+    assert min(played) < 64 and any(64 < n < 150 for n in played) and max(played) == 150
     return found
 
 
-@pytest.fixture(scope="module", params=["cpu", "gpu"])
+@pytest.fixture(scope="module", params=["cpu", "gpu", "gpu, in three stretches"])
 def trials(request):
-    """Tests as on a CPU, agent by agent, and as on an accelerator, batched."""
-    return Trials(Errand(), GOAL, request.param)
+    """Tests as on a CPU, agent by agent, and as on an accelerator, some stretches at a time."""
+    backend, *more = request.param.split(",")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(efficiency, "STRETCH", 60 if more else 500)
+        return Trials(Errand(), GOAL, backend)
+
+
+@pytest.fixture(params=[50, 3])
+def parts(request, monkeypatch):
+    """How many stretches are one program, where they are."""
+    monkeypatch.setattr(efficiency, "PARTS", request.param)
+    return request.param
 
 
 @pytest.fixture
 def calls(trials, monkeypatch):
-    """The rows and the failures to spare that each stretch is asked for."""
-    made = []
+    """The rows, keys and failures to spare that are asked for."""
+    made, play = [], trials.play
 
-    def counted(number, play):
-        def call(agents, rows, keys, spare):
-            made.append((number, rows.tolist(), spare.tolist()))
-            return play(agents, rows, keys, spare)
+    def counted(agents, rows, keys, spare):
+        made.append((rows.tolist(), keys.tolist(), spare.tolist()))
+        return play(agents, rows, keys, spare)
 
-        return call
-
-    wrapped = [counted(*one) for one in enumerate(trials.play)]
-    monkeypatch.setattr(trials, "play", wrapped)
+    monkeypatch.setattr(trials, "play", counted)
     return made
 
 
-def test_tests_together_end_as_one_episode_after_the_other(trials, expected):
-    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == expected
+def test_stretches_are_few_on_a_cpu_and_alike_on_an_accelerator(trials, request):
+    backend = request.node.callspec.params["trials"]
+    alike = [50] * 3 if "three" in backend else [150]
+    assert trials.stretches == ([64, 86] if backend == "cpu" else alike)
 
 
-def test_any_rows_in_any_groups_end_the_same(trials, expected, monkeypatch):
-    pairs = [stretch._replace(runs=2) for stretch in trials.stretches]
-    monkeypatch.setattr(trials, "stretches", pairs)
+def test_tests_together_end_as_one_episode_after_the_other(trials, parts):
+    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == expected(trials)
+
+
+def test_any_rows_end_the_same(trials, parts):
     rows = np.array([4, 5, 0, 2, 3])
-    assert trials(Skilled(SKILLS), rows, KEYS[rows]) == [expected[row] for row in rows]
+    found, everyone = trials(Skilled(SKILLS), rows, KEYS[rows]), expected(trials)
+    assert found == [everyone[row] for row in rows]
 
 
-def test_an_agent_alone_ends_as_among_others(trials, expected):
+def test_an_agent_alone_ends_as_among_others(trials, parts):
     for row in (1, 3, 4):
-        alone = Skilled(SKILLS[row : row + 1])
-        assert trials(alone, np.array([0]), KEYS[row : row + 1]) == [expected[row]]
-        assert trials(Skilled(SKILLS), np.array([row]), KEYS[row : row + 1]) == [expected[row]]
+        alone, keys = Skilled(SKILLS[row : row + 1]), KEYS[row : row + 1]
+        assert trials(alone, np.array([0]), keys) == [expected(trials)[row]]
+        assert trials(Skilled(SKILLS), np.array([row]), keys) == [expected(trials)[row]]
 
 
-def test_only_agents_that_can_still_pass_play_the_second_stretch(trials, expected, calls):
-    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == expected
-    assert calls[0] == (0, list(range(7)), [ALLOWED[:65].tolist()] * 7)
-    played = [row for row, (_, episodes) in enumerate(expected) if episodes > 64]
-    assert 0 < len(played) < 7 and len(calls) == 2
-    number, rows, spare = calls[1]
-    assert number == 1 and sorted(set(rows)) == played
-    for row, left in zip(rows, spare, strict=True):
-        failed = (np.asarray(how_hard(KEYS[row][0]))[:64] >= SKILLS[row]).sum()
-        assert left == (ALLOWED[64:] - failed).tolist()
+def test_only_agents_that_can_still_pass_play_on(trials, calls, monkeypatch):
+    monkeypatch.setattr(efficiency, "PARTS", 7)
+    first, keys, whole = trials.stretches[0], KEYS[:, 0].tolist(), expected(trials)
+    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == whole
+    assert calls[0] == (list(range(7)), keys, [ALLOWED[: first + 1].tolist()] * 7)
+    going = [row for row, (_, episodes) in enumerate(whole) if episodes > first]
+    if first == 150:
+        assert len(calls) == 1
+        return
+    rows, keys, spare = calls[1]
+    assert 0 < len(going) < 7 and rows[: len(going)] == going
+    for row, key, left in zip(going, keys, spare, strict=False):
+        failed = (np.asarray(how_hard(KEYS[row][0]))[:first] >= SKILLS[row]).sum()
+        second = ALLOWED[first : first + trials.stretches[1] + 1]
+        assert key == KEYS[row][1].tolist() and left == (second - failed).tolist()
 
 
-def test_agents_that_have_learned_nothing_play_the_first_stretch_alone(trials, calls):
+def test_agents_that_have_learned_nothing_play_one_stretch_alone(trials, calls, monkeypatch):
+    monkeypatch.setattr(efficiency, "PARTS", 7)
     nothing = Skilled(np.zeros(7, np.float32))
     assert trials(nothing, np.arange(7), KEYS) == [(0, 16)] * 7
-    assert [number for number, _, _ in calls] == [0]
+    assert len(calls) == 1
 
 
-THREE = (Stretch(64, 64, 1000), Stretch(50, 16, 4), Stretch(1000, 20, 2))
-
-
-def test_in_three_stretches_tests_end_as_one_episode_after_the_other(monkeypatch):
-    monkeypatch.setattr(efficiency, "TOGETHER", THREE)
-    trials = Trials(Errand(), GOAL, "gpu")
-    assert [stretch.episodes for stretch in trials.stretches] == [64, 50, 36]
-    skills = np.array([0.97, 0.1, 0.8, 0.84, 1.0, 0.88, 0.85], np.float32)
-    found = trials(Skilled(skills), np.arange(7), KEYS)
-    assert found == [plainly(*one, (64, 50, 36)) for one in zip(skills, KEYS, strict=True)]
-    played = [episodes for _, episodes in found]
-    assert any(64 < n <= 114 for n in played) and any(114 < n < 150 for n in played)
-
-
-def test_stretches_follow_each_other_in_groups_of_their_own_size(monkeypatch):
-    monkeypatch.setattr(efficiency, "TOGETHER", THREE)
-    trials = Trials(Errand(), Goal(0.9, 1000), "gpu")
-    asked = []
+def test_where_few_tests_go_on_further_stretches_of_them_are_played_unasked(monkeypatch):
+    monkeypatch.setattr(efficiency, "STRETCH", 50)
+    monkeypatch.setattr(efficiency, "PARTS", 5)
+    trials, asked = Trials(Errand(), GOAL, "gpu"), []
 
     def solve_all(agents, rows, keys, allowed):
-        asked.append((len(rows), allowed[0].tolist()))
+        numbers = [
+            KEYS[:2].tolist()[int(row == 6)].index(key)
+            for row, key in zip(rows, keys.tolist(), strict=True)
+        ]
+        asked.append((rows.tolist(), numbers))
         return np.full((len(rows), allowed.shape[1] - 1), SOLVED)
 
-    monkeypatch.setattr(trials, "play", [solve_all] * 3)
-    assert trials(Skilled(SKILLS), np.arange(7), KEYS) == [(1000, 1000)] * 7
-    parts = [trials.allowed[first : last + 1].tolist() for first, last in ((0, 64), (64, 114))]
-    last = trials.allowed[114:].tolist()
-    assert asked == [(7, parts[0]), *[(4, parts[1])] * 2, *[(2, last)] * 4]
-    assert parts[1][0] < parts[1][-1] < last[-1]
+    monkeypatch.setattr(trials, "play", solve_all)
+    assert trials(Skilled(SKILLS), np.array([3, 6]), KEYS[:2]) == [(150, 150)] * 2
+    assert asked == [([3, 6, 3, 6, 3], [0, 0, 1, 1, 2]), ([6] * 5, [2] * 5)]
 
 
-def test_together_is_always_the_same_number_whatever_is_left(expected, monkeypatch, caplog):
-    monkeypatch.setattr(efficiency, "TOGETHER", (THREE[0], Stretch(1000, 20, 2), THREE[2]))
+@pytest.mark.parametrize(
+    ("first", "further", "ends"),
+    [
+        ("x" * 16 + "." * 34, "o" * 50, (0, 16)),  # what was played unasked counts for nothing
+        ("x" * 10 + "o" * 40, "x" * 10 + "o" * 40, (40, 56)),
+        ("x" * 15 + "o" * 35, "o" * 50, (49, 64)),  # 15 may fail of 50, and 14 of 64
+        ("x" * 5 + "o" * 45, "x" * 5 + "o" * 45, (135, 150)),
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 2, 56])
+def test_a_test_ends_where_it_does_in_order(first, further, ends, parts, monkeypatch):
+    monkeypatch.setattr(efficiency, "STRETCH", 50)
+    monkeypatch.setattr(efficiency, "PARTS", parts)
+    trials, begins = Trials(Errand(), GOAL, "gpu"), KEYS[0, 0].tolist()
+
+    def play(agents, rows, keys, allowed):
+        return [outcomes(first if key == begins else further) for key in keys.tolist()]
+
+    monkeypatch.setattr(trials, "play", play)
+    assert trials(Skilled(SKILLS), np.array([0]), KEYS[:1]) == [ends]
+
+
+def test_episodes_beyond_the_last_do_not_count(monkeypatch):
+    monkeypatch.setattr(efficiency, "STRETCH", 100)
+    goal = Goal(0.9, 298)
+    trials = Trials(Errand(), goal, "gpu")
+    assert trials.stretches == [100] * 3
+    asked = []
+
+    def play(agents, rows, keys, allowed):
+        asked.append(allowed)
+        return [outcomes("o" * 98 + "xx")] * len(rows)
+
+    monkeypatch.setattr(trials, "play", play)
+    assert trials(Skilled(SKILLS), np.array([0]), KEYS[:1]) == [(294, 298)]
+    allowed = efficiency.allowed_failures(goal).tolist()
+    assert asked[0][2].tolist() == [*allowed[200:], *allowed[-1:] * 2]
+
+
+def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
+    monkeypatch.setattr(efficiency, "STRETCH", 60)
+    monkeypatch.setattr(efficiency, "PARTS", 4)
     trials = Trials(Errand(), GOAL, "gpu")
-    everyone, keys = Skilled(SKILLS), efficiency.trial_keys(np.arange(10, 17), 3)
-    trials(everyone, np.arange(7), keys)
+    everyone, whole = Skilled(SKILLS), expected(trials)
+    trials(everyone, np.arange(7), KEYS)
     with jax.log_compiles():
         caplog.clear()
         for rows in ([4], [0, 4, 2], [6], [0, 1, 2, 3, 4, 5]):
-            keys = efficiency.trial_keys(np.arange(10, 17), 3)[rows]
-            assert trials(everyone, np.array(rows), keys) == [expected[row] for row in rows]
-    assert [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()] == []
+            assert trials(everyone, np.array(rows), KEYS[rows]) == [whole[row] for row in rows]
+        assert [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()] == []
+        # From a smaller batch agents are taken by another program, and tested by the same one.
+        assert trials(Skilled(SKILLS[:2]), np.arange(2), KEYS[:2]) == whole[:2]
+    compiled = [r.getMessage() for r in caplog.records if "Finished XLA" in r.getMessage()]
+    assert len(compiled) == 1 and "take_rows" in compiled[0]
 
 
 def test_a_short_test_has_one_stretch():
-    trials = Trials(Errand(), Goal(0.5, 10), "cpu")
-    assert trials.stretches == [Stretch(10, 10, 1)]
-    keys = efficiency.trial_keys(np.arange(2), 1)
-    assert trials(Skilled(np.array([1.0, 0.0], np.float32)), np.arange(2), keys) == [
-        (10, 10),
-        (0, 6),
-    ]
+    for backend in ("cpu", "gpu"):
+        trials = Trials(Errand(), Goal(0.5, 10), backend)
+        assert trials.stretches == [10]
+        keys = efficiency.trial_keys(np.arange(2), 1, 1)
+        one_of_two = Skilled(np.array([1.0, 0.0], np.float32))
+        assert trials(one_of_two, np.arange(2), keys) == [(10, 10), (0, 6)]
 
 
 def test_keys_depend_on_seed_and_report_alone_and_are_all_different():
-    many = efficiency.trial_keys(np.arange(5, 9), 2)
-    np.testing.assert_array_equal(many[2], efficiency.trial_keys(np.array([7]), 2)[0])
-    both = np.concatenate([many, efficiency.trial_keys(np.arange(5, 9), 3)])
+    many = efficiency.trial_keys(np.arange(5, 9), 2, 3)
+    np.testing.assert_array_equal(many[2], efficiency.trial_keys(np.array([7]), 2, 3)[0])
+    both = np.concatenate([many, efficiency.trial_keys(np.arange(5, 9), 3, 3)])
     assert len({key.tobytes() for test in both for key in test}) == 24

@@ -76,12 +76,15 @@ def test_on_a_gpu_a_run_alone_is_the_same_as_among_others_within_rounding():
 
 
 SHARDED = """
-import jax, numpy as np
+import logging, jax, numpy as np
 import tiny, test_parallel
 from wmg import efficiency, parallel
 from wmg.config import Goal
 from wmg.roster import Roster
 env, runs, hyper = test_parallel.start_batch(4)
+records, handler = [], logging.Handler()
+handler.emit = lambda record: records.append(record.getMessage())
+logging.getLogger("jax").addHandler(handler)
 assert jax.device_count() == 2
 mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
 over_devices = parallel.over_runs(env, 16, backend="gpu")
@@ -92,11 +95,17 @@ for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
 trials = efficiency.Trials(env, Goal(0.01, 20), backend="gpu")
-(tested,) = trials(split.agent, np.array([1]), efficiency.trial_keys(np.array([1]), 1))
+keys = efficiency.trial_keys(np.array([2]), 1, 1)
+with jax.log_compiles():
+    (tested,) = trials(split.agent, np.array([2]), keys)
 assert tested[1] == 20
 roster = Roster(split, hyper)
 roster.dismiss(np.array([0, 1, 3]))
-roster.runs, _ = over_devices(roster.hyper, roster.runs, 240)
+one, _ = over_devices(roster.hyper, roster.runs, 0)
+with jax.log_compiles():
+    assert trials(one.agent, np.array([0]), keys) == [tested]
+assert len([r for r in records if "XLA compilation of jit(play)" in r]) == 1
+roster.runs, _ = over_devices(roster.hyper, one, 240)
 assert len(roster.runs.steps.sharding.device_set) == 1
 assert roster.everyone().steps.tolist() == [192, 192, 240, 192]
 print("agrees")

@@ -488,9 +488,9 @@ def test_tests_come_at_the_first_window_end_at_or_after_each_interval():
     assert [t.steps for t in result.trials[0]] == [7, 11, 15, 20]
 
 
-@pytest.mark.parametrize(("worth", "batches"), [(1, {8, 2}), (8, {8})])
+@pytest.mark.parametrize(("worth", "batches"), [(2, {8, 2}), (8, {8})])
 def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monkeypatch):
-    # ... if so many updates are ahead that another program pays: 8 are more than 120 steps.
+    # ... after so many updates with few left as another program costs: 8 are more than 120 steps.
     monkeypatch.setattr(train, "WORTH_COMPILING", worth)
     rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
     some = aims(runs=8, vary=(rates,), steps=120)
@@ -504,12 +504,45 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
     monkeypatch.setattr(parallel, "on_cpu", lambda backend=None: False)
     monkeypatch.setattr(train.Session, "report", counted)
     result = train.train(some, env=BUTTON)
-    assert sizes == sorted(sizes, reverse=True) and set(sizes) == batches
+    few_since = sorted(tests[-1].steps for tests in expected.trials)[5]
+    pays = [12 * reports - few_since >= worth * some.t_max for reports in range(10)]
+    assert sizes == [2 if small else 8 for small in pays] and set(sizes) == batches
     assert result.trials == expected.trials
     assert result.runs.steps.tolist() == expected.runs.steps.tolist()
     agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))
     for one, other in zip(*agents, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+
+
+def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
+    monkeypatch.setattr(parallel, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(train, "WORTH_COMPILING", 2)
+    many = aims(runs=16, vary=(), t_max=6)  # so a program pays after 12 steps, a report
+    solved, runs = Trial(12, 60, 60), train.start_runs(many, BUTTON)
+    ends = {3: 12, 9: 12, 0: 24, 1: 24, 2: 24, 4: 24, 5: 24, 6: 24, 7: 24, 8: 36, 10: 36, 11: 36}
+    ends |= {12: 60, 13: 60, 14: 72}  # and 15 goes on: four are left after 36, one after 72
+
+    def session_at(reports):
+        """As it is opened when runs have ended so."""
+        here = {run: end for run, end in ends.items() if end <= 12 * reports}
+        steps = np.full(16, 12 * reports)
+        steps[list(here)] = list(here.values())
+        session = train.Session(many, BUTTON, eqx.tree_at(lambda r: r.steps, runs, steps))
+        session.reports = reports
+        session.diverged[9] = 9 in here
+        session.trials = [[solved] if run in here and run != 9 else [] for run in range(16)]
+        return session
+
+    whole = session_at(0)
+    for reports in range(1, 9):
+        later = session_at(reports)
+        whole.reports, whole.taken = reports, later.taken
+        whole.diverged, whole.trials = later.diverged, later.trials
+        whole.shrink()
+        later.shrink()
+        size = 16 if reports < 4 else 4 if reports < 7 else 1
+        assert len(whole.roster.names) == size and 15 in whole.roster.names
+        np.testing.assert_array_equal(whole.roster.names, later.roster.names)
 
 
 def test_a_run_keeps_its_levels_when_others_become_available(small_boxoban, tmp_path):  # noqa: F811

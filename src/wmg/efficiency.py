@@ -8,9 +8,10 @@ interpolated between its last two tests, as the authors do. A run that never mee
 """
 
 import dataclasses
+import functools
+import itertools
 import math
-import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,24 +30,11 @@ UNLIKELY = 1e-2
 number of episodes. Over all 10,000, three tests of 1,000 are stopped that would have passed; such
 a run is tested again at its next report."""
 FIRST = 64
-"""Episodes that a test begins at once; many tests end with them."""
-
-
-class Stretch(NamedTuple):
-    """A part of a test, played by those runs whose test has not ended before it."""
-
-    episodes: int
-    lanes: int
-    """Episodes that each run plays at once."""
-    runs: int
-    """Runs that are one program, on an accelerator."""
-
-
-EVERYONE, THE_REST = sys.maxsize, sys.maxsize
-ONE_BY_ONE = (Stretch(FIRST, FIRST, 1), Stretch(THE_REST, 64, 1))
-"""On a CPU, where each run is tested alone."""
-TOGETHER = (Stretch(FIRST, FIRST, EVERYONE), Stretch(936, 128, 16), Stretch(THE_REST, 512, 8))
-"""Where runs are tested in one program: it lasts as long as the longest test in it."""
+"""Episodes that a test begins at once, and plays at a time; many tests end with them."""
+STRETCH, PARTS = 500, 56
+"""Where tests are one program: how many episodes of a test are a stretch of it, at least `FIRST`,
+and how many stretches are played at once, of whichever tests. Longer ones wait less for their last
+episodes, and play more that no test needs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,67 +129,68 @@ def _end(outcomes: np.ndarray, allowed: np.ndarray) -> int | None:
 
 
 class Trials:
-    """Tests the runs of a batch together.
+    """Tests the runs of a batch together, in stretches of episodes.
 
-    Most tests end soon: all runs play a first stretch of episodes, and only those whose test has
-    not ended in it go on. Where runs are one program, they do so in ever smaller groups, with ever
-    more lanes each.
+    On a CPU agents are tested one by one, and most tests end with a first, short stretch. On an
+    accelerator a fixed number of stretches, all alike, are one program, which is compiled once,
+    however many runs are left: first those that every test begins with, then the next ones of tests
+    that have not ended. Where these are few, stretches further on are played with them, unasked.
     """
 
     def __init__(self, env: Env, goal: Goal, backend: str | None = None):
         self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
-        self.stretches, left = [], goal.episodes
-        for stretch in TOGETHER if self.together else ONE_BY_ONE:
-            if left:
-                episodes = min(left, stretch.episodes)
-                lanes = min(episodes, stretch.lanes)
-                self.stretches.append(Stretch(episodes, lanes, stretch.runs))
-                left -= episodes
-        self.play = [
-            parallel.over_agents(env, stretch.lanes, backend) for stretch in self.stretches
-        ]
+        if self.together:
+            count = math.ceil(goal.episodes / STRETCH)
+            self.stretches = [math.ceil(goal.episodes / count)] * count
+        else:
+            first = min(FIRST, goal.episodes)
+            self.stretches = [length for length in (first, goal.episodes - first) if length]
+        self.starts = np.cumsum([0, *self.stretches])
+        self.play = parallel.over_agents(env, FIRST, backend)
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
-        outcomes = [np.zeros(0, np.int32)] * len(rows)
-        begun = 0
-        for number, stretch in enumerate(self.stretches):
-            failed = np.array([(outcome == FAILED).sum() for outcome in outcomes], np.int32)
-            goes_on = np.array([_end(outcome, self.allowed) is None for outcome in outcomes])
-            # Those that fail alike need as many episodes, and do not wait for each other.
-            left = np.argsort(failed, kind="stable")
-            left = left[goes_on[left]]
-            if left.size:
-                allowed = self.allowed[begun : begun + stretch.episodes + 1] - failed[left, None]
-                played = self._play(number, agents, rows[left], keys[left, number], allowed)
-                for i, more in zip(left, played, strict=True):
-                    outcomes[i] = np.concatenate([outcomes[i], more])
-            begun += stretch.episodes
+        outcomes = np.zeros((len(rows), len(self.allowed) - 1), np.int8)
+        played = np.zeros(len(rows), np.int32)
+        while parts := self._next(outcomes, played):
+            # Always as many where they are one program, if need be some of them again.
+            tests, numbers = np.resize(parts, (PARTS if self.together else len(parts), 2)).T
+            allowed = self._allowed(outcomes, tests, numbers)
+            found = self.play(agents, rows[tests], keys[tests, numbers], allowed)
+            for (test, number), part in zip(parts, found[: len(parts)], strict=True):
+                # Stretches that are all alike may have some episodes more than the test.
+                mine = outcomes[test, self.starts[number] : self.starts[number + 1]]
+                mine[:] = part[: len(mine)]
+                played[test] = number + 1
         return [tally(outcome, self.allowed) for outcome in outcomes]
 
-    def _play(
-        self, number: int, agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
-    ) -> np.ndarray:
-        """The outcomes of a stretch, a row of them for each agent."""
-        count = size = len(rows)
-        if self.together:  # always as many, some of them repeated: each number is a program
-            size = min(jax.tree.leaves(agents)[0].shape[0], self.stretches[number].runs)
-        groups = [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
-        padded = [np.resize(group, size) for group in groups]
-        parts = [self.play[number](agents, rows[g], keys[g], allowed[g]) for g in padded]
-        return np.concatenate([p[: len(g)] for p, g in zip(parts, groups, strict=True)])
+    def _next(self, outcomes: np.ndarray, played: np.ndarray) -> list[tuple[int, int]]:
+        """What to play now: of which test, and which of its stretches."""
+        count, left = len(self.stretches), []
+        for test, (outcome, number) in enumerate(zip(outcomes, played.tolist(), strict=True)):
+            if number < count and _end(outcome[: self.starts[number]], self.allowed) is None:
+                left.append([(further, test) for further in range(number, count)])
+        waiting = sorted(itertools.chain.from_iterable(left))
+        return [(test, number) for number, test in waiting[: PARTS if self.together else len(left)]]
+
+    def _allowed(self, outcomes: np.ndarray, tests: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """How many failures some stretches may have, by what is known of those before."""
+        beyond = self.starts[-1] + 1 - len(self.allowed)
+        allowed = np.pad(self.allowed, (0, beyond), mode="edge")
+        parts = [allowed[self.starts[n] : self.starts[n + 1] + 1] for n in numbers]
+        return np.stack(parts) - (outcomes[tests] == FAILED).sum(1, dtype=np.int32)[:, None]
 
 
-@jax.jit
-def _trial_keys(seeds: Int[Array, " runs"], report: Int[Array, ""]) -> Array:
+@functools.partial(jax.jit, static_argnums=2)
+def _trial_keys(seeds: Int[Array, " runs"], report: Int[Array, ""], count: int) -> Array:
     stream = jax.random.fold_in(jax.random.key(GOAL_STREAM), report)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(stream, seeds)
-    return jax.random.key_data(jax.vmap(lambda key: jax.random.split(key, len(TOGETHER)))(keys))
+    return jax.random.key_data(jax.vmap(lambda key: jax.random.split(key, count))(keys))
 
 
-def trial_keys(seeds: np.ndarray, report: int) -> np.ndarray:
+def trial_keys(seeds: np.ndarray, report: int, stretches: int) -> np.ndarray:
     """Keys for the stretches of each run's test at a report, the same in any company.
 
     Their data, as numpy arrays: of those any rows can be taken without compiling for so many.
     """
-    return np.asarray(_trial_keys(jnp.asarray(seeds), jnp.int32(report)))
+    return np.asarray(_trial_keys(jnp.asarray(seeds), jnp.int32(report), stretches))

@@ -78,8 +78,8 @@ def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
     def play(
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
-        key = jax.random.wrap_key_data(key)
-        return evaluate.play_stretch(env, agent, key, allowed, lanes, ahead=not on_cpu(backend))
+        key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
+        return evaluate.play_stretch(env, agent, key, allowed, width, ahead=not on_cpu(backend))
 
     if on_cpu(backend):
         one = jax.jit(play, compiler_options=cpu_options())
@@ -95,15 +95,14 @@ def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
 
         return each
 
-    @jax.jit
-    def batch(env: Env, agents: Agent, rows: Array, keys: Array, allowed: Array) -> Array:
-        one = lambda row, key, allowed: play(env, take(agents, row), key, allowed)  # noqa: E731
-        return jax.vmap(one)(rows, keys, allowed)
+    batch = jax.jit(jax.vmap(play, (None, 0, 0, 0)))
 
     def together(
         agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
     ) -> np.ndarray:
-        return np.asarray(batch(env, agents, *map(jnp.asarray, (rows, keys, allowed))))
+        # Taken and placed beforehand: otherwise each size of a batch would have its own program.
+        some = take_rows(agents, rows), keys, allowed
+        return np.asarray(batch(env, *jax.device_put(some, _spread(len(rows)))))
 
     return together
 
@@ -156,22 +155,27 @@ def _split_over_devices(
     batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: Any
 ) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
-    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
-    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("runs",))
-    split, whole = jax.P("runs"), jax.P()
+    spread = _spread(count)
     if count not in compiled:
         sharded = jax.shard_map(
             batch,
-            mesh=mesh,
-            in_specs=(whole, split, split, split),
-            out_specs=split,
+            mesh=spread.mesh,
+            in_specs=(jax.P(), spread.spec, spread.spec, spread.spec),
+            out_specs=spread.spec,
             check_vma=False,
         )
         compiled[count] = jax.jit(sharded, donate_argnums=2)
     # Placed beforehand, so that the first call compiles for what later calls are given.
     until = np.broadcast_to(np.asarray(until, np.int32), count)
-    placed = jax.device_put((hyper, runs, until), jax.sharding.NamedSharding(mesh, split))
-    return compiled[count](env, *placed)
+    return compiled[count](env, *jax.device_put((hyper, runs, until), spread))
+
+
+def _spread(count: int) -> jax.sharding.NamedSharding:
+    """Over as many devices as have equal shares of so many."""
+    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
+    return jax.sharding.NamedSharding(
+        jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")
+    )
 
 
 def _split_environments(

@@ -32,7 +32,7 @@ from wmg.types import Env, count_parameters
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
 WORTH_COMPILING = 10_000
-"""Updates ahead of a batch for which a program for fewer runs pays."""
+"""Updates of a batch that save, with fewer runs, about as long as their program compiles."""
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -196,7 +196,7 @@ class Session:
         self.testing = 0.0
         self.steps: list[float] = []
         self.scores: list[list[float]] = []
-        self.diverged = np.array(runs.diverged)
+        self.diverged, self.taken = np.array(runs.diverged), np.array(runs.steps)
         self.trials: list[list[Trial]] = []
         self.starts = (store and runfolder.parent_steps(store.path)) or [0] * settings.runs
         if settings.goal is not None:
@@ -244,19 +244,23 @@ class Session:
     def shrink(self) -> None:
         """Where a batch is one program: let finished runs leave it once few are left.
 
-        A program for fewer runs has to be compiled, which takes as long as many thousand updates.
-        So it is done where many are ahead, and there are few sizes, the same ones after an
-        interruption: a quarter of the runs, a quarter of that, and so on.
+        A program for fewer runs has to be compiled, which takes as long as many updates. Nobody
+        knows how many are ahead; so it is done after as many with so few runs. There are few sizes,
+        the same ones after an interruption: a quarter of the runs, a quarter of that, and so on.
         """
-        ahead = self.settings.steps - self.reports * self.settings.report_every
-        if ahead < WORTH_COMPILING * self.settings.t_max:
+        if parallel.on_cpu() or self.settings.batched.envs > 1 or not self.trials:
             return
-        active, size = self.active(), self.settings.runs
-        while 0 < active.sum() <= size // 4:
+        runs = size = self.settings.runs
+        ended = np.sort(self.taken[self.diverged | self.solved()])
+        now = self.reports * self.settings.report_every
+        long_ago = now - WORTH_COMPILING * self.settings.t_max
+        while 0 < runs - len(ended) <= size // 4 and ended[runs - size // 4 - 1] <= long_ago:
             size //= 4
-        leaving = np.flatnonzero(~active)[: len(active) - size]
-        if leaving.size and self.trials and not parallel.on_cpu():
-            self.roster.dismiss(leaving)
+        idle = np.flatnonzero(~self.active())
+        # Those that ended first: so the rest is in the same rows after an interruption.
+        idle = idle[np.argsort(self.taken[self.roster.names[idle]], kind="stable")]
+        if len(self.roster.names) > size:
+            self.roster.dismiss(idle[: len(self.roster.names) - size])
 
     def report(self, advance: Advance, trials: Trials | None, mirrors: tuple) -> Progress:
         """Train one chunk, test what has a goal, and write what came of it."""
@@ -269,7 +273,7 @@ class Session:
             (totals, roster.runs.steps, roster.runs.diverged, rates)
         )
         rate = float(totals.steps.sum()) / (time.monotonic() - began)
-        self.diverged[roster.names] = diverged
+        self.diverged[roster.names], self.taken[roster.names] = diverged, steps
         if trials is not None:
             self.test(trials, np.flatnonzero(active & ~diverged), steps)
         scores = [float("nan")] * self.settings.runs
@@ -293,8 +297,8 @@ class Session:
         """Test the agents in some rows, all together."""
         began, names = time.monotonic(), self.roster.names[rows]
         seeds = self.settings.seed + np.arange(self.settings.runs)
-        keys = efficiency.trial_keys(seeds, self.reports)[names]
-        counts = trials(self.roster.runs.agent, rows, keys) if rows.size else []
+        keys = efficiency.trial_keys(seeds, self.reports, len(trials.stretches))[names]
+        counts = trials(self.roster.runs.agent, rows, keys)
         for name, row, count in zip(names, rows, counts, strict=True):
             self.trials[name].append(Trial(int(steps[row]), *count))
         self.testing += time.monotonic() - began
