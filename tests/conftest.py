@@ -1,9 +1,13 @@
 """Strictness for every test: a warning is an error, and no random key is used twice."""
 
+import collections
 import os
 
 import jax
 import pytest
+
+LONG = ("test_examples",)
+"""Files of few and long tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,3 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
     config.addinivalue_line("filterwarnings", "error")
     jax.config.update("jax_debug_key_reuse", True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, which is how cores are given them: the last ones should be short."""
+    tests = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.stem not in LONG, -tests[item.path]))
