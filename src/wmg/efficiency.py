@@ -30,7 +30,10 @@ UNLIKELY = 1e-2
 number of episodes. Over all 10,000, three tests of 1,000 are stopped that would have passed; such
 a run is tested again at its next report."""
 FIRST = 64
-"""Episodes that a test begins at once, and plays at a time; many tests end with them."""
+"""Episodes that are always played; many tests end with them."""
+LANES, LANES_ON_CPU = 64, 16
+"""How many episodes of a stretch are played at once. On a CPU the idle ones at its end cost more
+than larger products gain."""
 STRETCH, PARTS = 500, 56
 """Where tests are one program: how many episodes of a test are a stretch of it, at least `FIRST`,
 and how many stretches are played at once, of whichever tests. Longer ones wait less for their last
@@ -65,8 +68,8 @@ def spare(goal: Goal) -> int:
 def allowed_failures(goal: Goal) -> np.ndarray:
     """Up to how many failures among the first 0, 1, 2, ... episodes a test goes on.
 
-    Never more than leave the goal within reach; and from `FIRST` episodes on, which are begun at
-    once, no more than an agent that just meets it would have (by Chernoff's bound), but seldom.
+    Never more than leave the goal within reach; and from `FIRST` episodes on no more than an agent
+    that just meets it would have (by Chernoff's bound), but seldom.
     """
     most, chance, count = spare(goal), 1 - goal.success, 0
     allowed = np.minimum(np.arange(goal.episodes + 1, dtype=np.int32), most)
@@ -146,7 +149,7 @@ class Trials:
             first = min(FIRST, goal.episodes)
             self.stretches = [length for length in (first, goal.episodes - first) if length]
         self.starts = np.cumsum([0, *self.stretches])
-        self.play = parallel.over_agents(env, FIRST, backend)
+        self.play = parallel.over_agents(env, LANES if self.together else LANES_ON_CPU, backend)
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
