@@ -30,7 +30,7 @@ UNLIKELY = 1e-2
 number of episodes. Over all 10,000, three tests of 1,000 are stopped that would have passed; such
 a run is tested again at its next report."""
 FIRST = 64
-"""Episodes that are always played; many tests end with them."""
+"""With fewer episodes a test only ends if the goal is out of reach; many end just then."""
 LANES, LANES_ON_CPU = 64, 16
 """How many episodes of a stretch are played at once. On a CPU the idle ones at its end cost more
 than larger products gain."""

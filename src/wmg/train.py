@@ -32,7 +32,7 @@ from wmg.types import Env, count_parameters
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
 WORTH_COMPILING = 10_000
-"""Updates of a batch that save, with fewer runs, about as long as their program compiles."""
+"""So many updates with fewer runs save about as much time as it takes to compile for them."""
 
 
 def start_runs(settings: Config, env: Env) -> Run:
