@@ -1,12 +1,12 @@
 """How many times as fast training is as a plain loop in PyTorch, in the same minutes.
 
-Speeds of a shared machine change from hour to hour; of two programs measured in turns, the ratio
-hardly does. The loop is written as the authors' code is known to work: one step at a time in the
+Speeds of a shared machine change from hour to hour; the ratio of two programs measured in turns
+changes less. The loop is written as the authors' code is known to work: one step at a time in the
 real minigrid, the autograd graph of a window kept, an update after `t_max` steps or at an episode's
 end, Adam over all parameters. It stands in for that code, and is not it: theirs made 81 (WMG) and
 235 (GRU) steps/s on level 4 on a quiet machine with two cores, with a minigrid of its own time.
 
-    pip install torch==2.13.0 'wmg[minigrid]'
+    pip install torch==2.13.0 '.[minigrid]'
     python benchmarks/pytorch_loop.py
 """
 
@@ -91,7 +91,7 @@ class WMG(nn.Module):
         )
         self.new_memo = linear(size, of.memo_size)
         self.heads = Heads(size, of.actor_critic, actions)
-        self.register_buffer("ages", torch.eye(of.slots).roll(-1, 0), persistent=False)
+        self.ages = torch.eye(of.slots).roll(-1, 0)  # an age's column is age mod S
 
     def initial_memory(self) -> list[torch.Tensor]:
         return [torch.zeros(self.new_memo.out_features) for _ in self.ages]
