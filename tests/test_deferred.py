@@ -27,6 +27,7 @@ class Stub(eqx.Module):
 
     first: Linear
     second: Linear
+    double: Linear
     array: jax.Array
     counter: jax.Array
 
@@ -68,6 +69,46 @@ class RowsAtOnce(Stub):
         return self.first(jnp.stack([x, 2 * x, -x])).sum(0) + self.second(x)
 
 
+class Parts(Stub):
+    """All of a layer, in parts: forwards, and backwards in blocks."""
+
+    def use(self, x):
+        first, last = self.double.split(1, 3)
+        return last.pull_back(first(x[None]).reshape(3, 1)).sum(0) + self.second(x)
+
+
+class OnePartOnly(Stub):
+    def use(self, x):
+        return self.double.split(1, 1)[1](x[None])[0] + self.second(x)
+
+
+class OnePartTwice(Stub):
+    def use(self, x):
+        first, last = self.double.split(1, 1)
+        return first(last(first(x[None])))[0]
+
+
+class PartsAndTheWhole(Stub):
+    def use(self, x):
+        return sum(part(x[None])[0] for part in self.double.split(1, 1)) + self.double(x)[1:4]
+
+
+class SplitTwice(Stub):
+    def use(self, x):
+        return sum(part(x[None])[0] for _ in range(2) for part in self.double.split(1, 1))
+
+
+class OnePartRead(Stub):
+    def use(self, x):
+        first, last = self.double.split(1, 1)
+        return first(x[None])[0] + last(x[None])[0] * last.bias[0]
+
+
+class Backwards(Stub):
+    def use(self, x):
+        return self.second(self.first.pull_back(x))
+
+
 STUBS = [
     EachOnce,
     OneLayerTwice,
@@ -75,6 +116,13 @@ STUBS = [
     CalledAndReadDirectly,
     OneLayerNeverUsed,
     RowsAtOnce,
+    Parts,
+    OnePartOnly,
+    OnePartTwice,
+    PartsAndTheWhole,
+    SplitTwice,
+    OnePartRead,
+    Backwards,
 ]
 
 
@@ -89,7 +137,7 @@ def model_of(kind):
     if kind == "cnn-gru":
         agent = plain.shaken(build(config.CNNGRU((3, 4, 5), 4, 6, 8), IMAGE), by=0.2)
         return agent, agent.initial_memory()
-    stub = kind(layer(3, 3, 1), layer(3, 3, 2), jnp.ones(3), jnp.arange(3))
+    stub = kind(layer(3, 3, 1), layer(3, 3, 2), layer(3, 6, 3), jnp.ones(3), jnp.arange(3))
     return plain.shaken(stub), jnp.zeros(3)
 
 
@@ -151,15 +199,32 @@ def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "tapped"),
+    ("kind", "deferred_layers"),
     [
-        (EachOnce, [True, True]),
-        (OneLayerTwice, [False, False]),
-        (CalledAndReadDirectly, [False, True]),
+        (EachOnce, [True, True, False]),
+        (OneLayerTwice, [False, False, False]),
+        (CalledAndReadDirectly, [False, True, False]),
+        (Backwards, [True, True, False]),
+        (Parts, [False, True, True]),
+        (OnePartOnly, [False, True, False]),
+        (OnePartTwice, [False, False, False]),
+        (PartsAndTheWhole, [False, False, False]),
+        (SplitTwice, [False, False, False]),
+        (OnePartRead, [False, False, False]),
     ],
 )
-def test_a_layer_is_deferred_only_if_a_step_calls_it_exactly_once(kind, tapped):
+def test_a_layer_is_deferred_only_if_a_step_uses_all_of_it_exactly_once(kind, deferred_layers):
     model, memory = model_of(kind)
     first = jax.tree.map(lambda x: x[0], observations(kind))
-    taps = deferred._find_taps(model, lambda m: m.summarise(first, memory), TIME)
-    assert [tap is not None for tap in taps] == tapped
+    plans = deferred.find_plans(model, lambda m: m.summarise(first, memory))
+    assert [plan is not None for plan in plans] == deferred_layers
+
+
+def test_every_layer_of_wmg_that_steps_use_is_deferred():
+    model, memory = model_of("wmg")
+    first = jax.tree.map(lambda x: x[0], observations("wmg"))
+    plans = deferred.find_plans(model, lambda m: m.summarise(first, memory))
+    decide = jax.tree.leaves(model.actor_critic, is_leaf=lambda node: isinstance(node, Linear))
+    assert [plan is None for plan in plans] == [False] * (len(plans) - len(decide)) + [True] * len(
+        decide
+    )

@@ -119,8 +119,8 @@ def test_the_agent_joins_image_and_vector_then_remembers_then_decides():
 
 def test_every_layer_can_have_its_weight_gradient_deferred():
     seen, memory = observe(), AGENT.initial_memory()
-    taps = deferred._find_taps(AGENT, lambda agent: agent(seen, memory), 3)
-    assert len(taps) == 10 and all(tap is not None for tap in taps)
+    plans = deferred.find_plans(AGENT, lambda agent: agent(seen, memory))
+    assert len(plans) == 10 and None not in plans
 
 
 def test_many_runs_make_no_convolution_when_differentiated():

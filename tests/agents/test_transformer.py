@@ -8,7 +8,7 @@ import plain
 import pytest
 from plain import shaken
 
-from wmg.agents.transformer import Transformer, TransformerLayer, attend
+from wmg.agents.transformer import Transformer, TransformerLayer, attend, look
 
 NODES, HEADS, SIZE = 5, 2, 8
 PRESENT = np.array([True, True, False, True, False])
@@ -63,18 +63,37 @@ def test_the_order_of_the_other_nodes_does_not_change_the_core(model, run, x):
     np.testing.assert_allclose(moved_attention, attention[:, :, np.array(order)], atol=1e-5)
 
 
-@pytest.mark.parametrize("queries", [1, NODES])
-def test_a_layer_gives_the_first_queries_of_the_full_result(queries, x):
-    layer = shaken(TransformerLayer.create(HEADS, SIZE // HEADS, 6, key=jax.random.key(1)))
-    out, weights = eqx.filter_jit(lambda layer, x, p: layer(x, p, queries=queries))(
-        layer, x, np.ones(NODES, bool)
-    )
+@pytest.fixture(scope="module")
+def layer():
+    return shaken(TransformerLayer.create(HEADS, SIZE // HEADS, 6, key=jax.random.key(1)))
+
+
+def test_a_layer_equals_the_restatement(layer, x):
+    out, weights = eqx.filter_jit(lambda layer, x, p: layer(x, p))(layer, x, np.ones(NODES, bool))
     want, want_weights = plain.transformer_layer(layer, list(x))
-    np.testing.assert_allclose(out, want[:queries], atol=2e-5)
-    np.testing.assert_allclose(weights, want_weights[:, :queries], atol=1e-5)
+    np.testing.assert_allclose(out, want, atol=2e-5)
+    np.testing.assert_allclose(weights, want_weights, atol=1e-5)
 
 
-def attention_restated(qkv, present, heads, queries):
+def test_a_layers_result_for_the_core_is_its_first_for_all_and_so_is_the_gradient(layer, x):
+    dy = np.random.default_rng(5).normal(size=SIZE)
+    dy, present = jnp.asarray(dy, jnp.float32), jnp.asarray(PRESENT)
+
+    @eqx.filter_jit
+    def pulled_back(layer, x):
+        alone = lambda layer, x: layer.of_core(x, present)[0]  # noqa: E731
+        first = lambda layer, x: layer(x, present)[0][0]  # noqa: E731
+        return [
+            (out, pull(dy)) for out, pull in (eqx.filter_vjp(f, layer, x) for f in (alone, first))
+        ]
+
+    got, want = map(jax.tree.leaves, pulled_back(layer, x))
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    assert sum(np.abs(one).max() > 0.1 for one in got) >= 12
+
+
+def attention_restated(qkv, present, heads):
     """One head at a time, and softmax as its quotient."""
     size = qkv.shape[1] // 3
     width, mixed = size // heads, []
@@ -83,23 +102,43 @@ def attention_restated(qkv, present, heads, queries):
             qkv[:, part * size + head * width : part * size + (head + 1) * width]
             for part in range(3)
         )
-        powers = jnp.where(present[None], jnp.exp(q[:queries] @ k.T / jnp.sqrt(width)), 0.0)
+        powers = jnp.where(present[None], jnp.exp(q @ k.T / jnp.sqrt(width)), 0.0)
         mixed.append(powers / powers.sum(1, keepdims=True) @ v)
     return jnp.concatenate(mixed, axis=1)
 
 
-@pytest.mark.parametrize("queries", [1, NODES])
-def test_attentions_gradient_is_that_of_automatic_differentiation(queries):
-    draw = np.random.default_rng(4)
-    qkv = jnp.asarray(draw.normal(size=(NODES, 3 * SIZE)), jnp.float32)
-    dy = jnp.asarray(draw.normal(size=(queries, SIZE)), jnp.float32)
+def look_restated(asked, x, present, heads):
+    powers = jnp.where(present, jnp.exp(asked @ x.T / jnp.sqrt(x.shape[1] // heads)), 0.0)
+    return powers / powers.sum(1, keepdims=True) @ x
 
-    @jax.jit
-    def pulled_back(qkv):
-        got = jax.vjp(lambda x: attend(x, jnp.asarray(PRESENT), HEADS, queries)[0], qkv)[1](dy)[0]
-        want = jax.vjp(lambda x: attention_restated(x, PRESENT, HEADS, queries), qkv)[1](dy)[0]
-        return got, want
 
-    got, want = pulled_back(qkv)
-    np.testing.assert_allclose(got, want, atol=1e-5)
-    assert np.abs(got[PRESENT]).min() > 0 or queries == 1
+def assert_same_gradient(function, restated, *inputs):
+    dy = np.random.default_rng(6).normal(size=restated(*inputs).shape)
+    dy = jnp.asarray(dy, jnp.float32)
+    got, want = (
+        jax.jit(lambda *x, f=f: jax.vjp(f, *x)[1](dy))(*inputs) for f in (function, restated)
+    )
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+        assert np.abs(one).max() > 0.1
+
+
+def numbers(*shape):
+    return jnp.asarray(np.random.default_rng(4).normal(size=shape), jnp.float32)
+
+
+def test_attentions_gradient_is_that_of_automatic_differentiation():
+    assert_same_gradient(
+        lambda qkv: attend(qkv, jnp.asarray(PRESENT), HEADS)[0],
+        lambda qkv: attention_restated(qkv, PRESENT, HEADS),
+        numbers(NODES, 3 * SIZE),
+    )
+
+
+def test_the_gradient_of_the_cores_attention_is_that_of_automatic_differentiation():
+    assert_same_gradient(
+        lambda asked, x: look(asked, x, jnp.asarray(PRESENT), HEADS)[0],
+        lambda asked, x: look_restated(asked, x, PRESENT, HEADS),
+        numbers(HEADS, SIZE),
+        numbers(NODES, SIZE),
+    )

@@ -1,8 +1,11 @@
 """Linear layers and layer normalisation, as the paper's authors set them up.
 
 A linear layer's parameter gradient is one product of its inputs and its output's cotangents;
-`wmg.deferred` uses `pull_back` and `gradient` to take it for a whole window at once.
+`wmg.deferred` uses `pull_back` and `gradient` to take it for a whole window at once, for a layer
+as it is and for one taken apart into `Blocks`.
 """
+
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -33,9 +36,12 @@ class Linear(eqx.Module):
         return Linear(jnp.zeros((outputs, inputs)), jnp.zeros(outputs))
 
     def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
-        x = x.astype(self.weight.dtype)
+        return self.product(x.astype(self.weight.dtype)) + self.bias
+
+    def product(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
+        """Without the bias."""
         # Not `x @ weight.T`, for which a large matrix may be transposed in memory.
-        return jax.lax.dot_general(x, self.weight, (((x.ndim - 1,), (1,)), ((), ()))) + self.bias
+        return jax.lax.dot_general(x, self.weight, (((x.ndim - 1,), (1,)), ((), ())))
 
     def pull_back(self, dy: Float[Array, "*rows out"]) -> Float[Array, "*rows in"]:
         """The input's cotangent, given the output's."""
@@ -45,6 +51,48 @@ class Linear(eqx.Module):
     def gradient(x: Float[Array, "rows in"], dy: Float[Array, "rows out"]) -> "Linear":
         """The parameters' gradient, given inputs and output cotangents."""
         return Linear(dy.T @ x, dy.sum(0))
+
+    def split(self, *blocks: int) -> "tuple[Blocks, ...]":
+        """Equal parts of the layer, from its first outputs to its last, each in so many blocks."""
+        weights, biases = (jnp.split(array, len(blocks)) for array in (self.weight, self.bias))
+        inputs = self.weight.shape[1]
+        return tuple(
+            Blocks(weight.reshape(count, -1, inputs), bias.reshape(count, -1))
+            for count, weight, bias in zip(blocks, weights, biases, strict=True)
+        )
+
+    @staticmethod
+    def join(parts: "Sequence[Blocks]") -> "Linear":
+        """What was split."""
+        return Linear(
+            jnp.concatenate([part.weight.reshape(-1, part.weight.shape[2]) for part in parts]),
+            jnp.concatenate([part.bias.reshape(-1) for part in parts]),
+        )
+
+
+class Blocks(eqx.Module):
+    """Linear layers side by side, each with an input of its own."""
+
+    weight: Float[Array, "blocks out in"]
+    bias: Float[Array, "blocks out"]
+
+    def __call__(self, x: Float[Array, "blocks in"]) -> Float[Array, "blocks out"]:
+        return self.product(x.astype(self.weight.dtype)) + self.bias
+
+    def product(self, x: Float[Array, "blocks in"]) -> Float[Array, "blocks out"]:
+        """Without the bias."""
+        return jnp.einsum("bi,boi->bo", x, self.weight)
+
+    def pull_back(self, dy: Float[Array, "blocks out"]) -> Float[Array, "blocks in"]:
+        """The inputs' cotangents, given the outputs'."""
+        return jnp.einsum("bo,boi->bi", dy, self.weight)
+
+    @staticmethod
+    def gradient(
+        x: Float[Array, "rows blocks in"], dy: Float[Array, "rows blocks out"]
+    ) -> "Blocks":
+        """The parameters' gradient, given inputs and output cotangents."""
+        return Blocks(jnp.einsum("rbo,rbi->boi", dy, x), dy.sum(0))
 
 
 @jax.custom_vjp

@@ -39,11 +39,25 @@ class TransformerLayer(eqx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"], queries: int
-    ) -> tuple[Float[Array, "queries size"], Float[Array, "heads queries nodes"]]:
-        """New vectors of the first `queries` nodes, and what they attend to."""
-        mixed, weights = attend(self.qkv(x), present, self.heads, queries)  # type: ignore
-        return self._finish(x[:queries], mixed), weights
+        self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"]
+    ) -> tuple[Float[Array, "nodes size"], Float[Array, "heads nodes nodes"]]:
+        """New vectors of all nodes, and what they attend to."""
+        mixed, weights = attend(self.qkv(x), present, self.heads)  # type: ignore
+        return self._finish(x, mixed), weights
+
+    def of_core(
+        self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"]
+    ) -> tuple[Float[Array, " size"], Float[Array, "heads nodes"]]:
+        """The same for the first node alone, without keys and values.
+
+        A head's scores q . (K x + b) are those of q K with the nodes, but for a number that they
+        have in common; and its mean of the values is the value of its mean of the nodes. So
+        vectors of one node pass the weights instead of those of all.
+        """
+        query, key, value = self.qkv.split(1, self.heads, self.heads)
+        asked = key.pull_back(query(x[:1]).reshape(self.heads, -1))
+        means, weights = look(asked, x, present, self.heads)  # type: ignore
+        return self._finish(x[0], value(means).reshape(-1)), weights
 
     def _finish(
         self, x: Float[Array, "*nodes size"], mixed: Float[Array, "*nodes size"]
@@ -53,19 +67,16 @@ class TransformerLayer(eqx.Module):
         return self.feedforward_norm(x + self.narrow(hidden))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def attend(
-    qkv: Float[Array, "nodes three_sizes"],
-    present: Bool[Array, " nodes"],
-    heads: int,
-    queries: int,
-) -> tuple[Float[Array, "queries size"], Float[Array, "heads queries nodes"]]:
-    """Multi-head attention of the first `queries` nodes to all that are `present`.
+    qkv: Float[Array, "nodes three_sizes"], present: Bool[Array, " nodes"], heads: int
+) -> tuple[Float[Array, "nodes size"], Float[Array, "heads nodes nodes"]]:
+    """Multi-head attention of all nodes to all that are `present`.
 
     Also returns the weights, through which no gradient flows. The rule for the gradient is
     written out because it then keeps two arrays where automatic differentiation keeps eight.
     """
-    return _attend_forward(qkv, present, heads, queries)[0]
+    return _attend_forward(qkv, present, heads)[0]
 
 
 def _split_heads(qkv: Float[Array, "nodes three_sizes"], heads: int) -> list[Array]:
@@ -77,29 +88,63 @@ def _wide(products: str, *operands: Array) -> Array:
     return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)
 
 
-def _attend_forward(qkv: Array, present: Array, heads: int, queries: int) -> tuple:
+def _weigh(products: Array, present: Array, width: int, like: Array) -> Array:
+    """Weights of the nodes, from the products of queries and keys of that width."""
+    scores = products * width**-0.5
+    return jax.nn.softmax(jnp.where(present, scores, -jnp.inf), axis=-1).astype(like.dtype)
+
+
+def _weigh_back(dweights: Array, weights: Array, width: int) -> Array:
+    along = (dweights * weights).sum(-1, keepdims=True)
+    return (weights * (dweights - along) * width**-0.5).astype(weights.dtype)
+
+
+def _attend_forward(qkv: Array, present: Array, heads: int) -> tuple:
     q, k, v = _split_heads(qkv, heads)
-    scores = _wide("qhd,khd->hqk", q[:queries], k) * q.shape[-1] ** -0.5
-    weights = jax.nn.softmax(jnp.where(present, scores, -jnp.inf), axis=-1).astype(qkv.dtype)
-    mixed = jnp.einsum("hqk,khd->qhd", weights, v).reshape(queries, -1)
+    weights = _weigh(_wide("qhd,khd->hqk", q, k), present, q.shape[-1], qkv)
+    mixed = jnp.einsum("hqk,khd->qhd", weights, v).reshape(len(qkv), -1)
     return (mixed, weights), (qkv, weights)
 
 
-def _attend_backward(heads: int, queries: int, residuals: tuple, cotangents: tuple) -> tuple:
+def _attend_backward(heads: int, residuals: tuple, cotangents: tuple) -> tuple:
     qkv, weights = residuals
     q, k, v = _split_heads(qkv, heads)
-    dmixed = cotangents[0].reshape(queries, heads, -1)
-    dweights = _wide("qhd,khd->hqk", dmixed, v)
-    along = (dweights * weights).sum(-1, keepdims=True)
-    dscores = (weights * (dweights - along) * q.shape[-1] ** -0.5).astype(qkv.dtype)
+    dmixed = cotangents[0].reshape(v.shape)
+    dscores = _weigh_back(_wide("qhd,khd->hqk", dmixed, v), weights, q.shape[-1])
     dq = jnp.einsum("hqk,khd->qhd", dscores, k)
-    dk = jnp.einsum("hqk,qhd->khd", dscores, q[:queries])
+    dk = jnp.einsum("hqk,qhd->khd", dscores, q)
     dv = jnp.einsum("hqk,qhd->khd", weights, dmixed)
-    dq = jnp.pad(dq, ((0, qkv.shape[0] - queries), (0, 0), (0, 0)))
     return jnp.stack([dq, dk, dv], axis=1).reshape(qkv.shape), None
 
 
 attend.defvjp(_attend_forward, _attend_backward)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def look(
+    asked: Float[Array, "heads size"],
+    x: Float[Array, "nodes size"],
+    present: Bool[Array, " nodes"],
+    heads: int,
+) -> tuple[Float[Array, "heads size"], Float[Array, "heads nodes"]]:
+    """Each head's mean of the nodes that are `present`, weighted by what it has `asked` for; and
+    the weights, through which no gradient flows."""
+    return _look_forward(asked, x, present, heads)[0]
+
+
+def _look_forward(asked: Array, x: Array, present: Array, heads: int) -> tuple:
+    weights = _weigh(_wide("hs,ns->hn", asked, x), present, x.shape[1] // heads, x)
+    return (weights @ x, weights), (asked, x, weights)
+
+
+def _look_backward(heads: int, residuals: tuple, cotangents: tuple) -> tuple:
+    asked, x, weights = residuals
+    dmeans = cotangents[0]
+    dscores = _weigh_back(_wide("hs,ns->hn", dmeans, x), weights, x.shape[1] // heads)
+    return dscores @ x, dscores.T @ asked + weights.T @ dmeans, None
+
+
+look.defvjp(_look_forward, _look_backward)
 
 
 class Transformer(eqx.Module):
@@ -119,10 +164,10 @@ class Transformer(eqx.Module):
     ) -> tuple[Float[Array, " size"], Float[Array, "layers heads nodes"]]:
         attention = []
         for layer in self.layers[:-1]:
-            x, weights = layer(x, present, queries=x.shape[0])
+            x, weights = layer(x, present)
             attention.append(weights[:, 0])
-        x, weights = self.layers[-1](x, present, queries=1)
-        return x[0], jnp.stack([*attention, weights[:, 0]])
+        core, weights = self.layers[-1].of_core(x, present)
+        return core, jnp.stack([*attention, weights])
 
     def of_all(
         self, x: Float[Array, "envs nodes size"], present: Bool[Array, "envs nodes"]
