@@ -230,9 +230,11 @@ def window(
             (scene, over), (moments, inputs) = jax.lax.scan(
                 step, start, (taps, noise, keys), unroll=unroll
             )
-        ahead = jnp.zeros(()) if t_max >= env.spec.max_steps else bootstrap(run.agent, scene)
+        ahead = jnp.zeros(())
+        if t_max < env.spec.max_steps:
+            ahead = jax.lax.cond(over, lambda: ahead, lambda: bootstrap(run.agent, scene))
         logits, value = decide_all(rest, moments.summary)
-        terms = loss_terms(logits, value, moments, jnp.where(over, 0.0, ahead), hyper)
+        terms = loss_terms(logits, value, moments, ahead, hyper)
         policy_loss, value_loss, entropy = terms
         total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy
         return total, ((scene, over, moments, terms), inputs)
@@ -306,12 +308,12 @@ def update(
     # moment is read once, and overwritten in place. A large network's update is all memory.
     moves = finite & active
     adam = jax.lax.optimization_barrier(keep_if(moves, moments, run.optimizer))
-    mean = optax.tree.bias_correction(adam.mu, ADAM_DECAY[0], adam.count)
-    square = optax.tree.bias_correction(adam.nu, ADAM_DECAY[1], adam.count)
-    rate = learning_rate(hyper, run.steps)
+    # Numbers first, since a division or root of every weight takes longer than to read it.
+    mean, square = (1 / (1 - decay**adam.count) for decay in ADAM_DECAY)
+    rate, unit = learning_rate(hyper, run.steps), jnp.sqrt(square)
     change = [
-        jnp.where(moves, -rate * (m / (jnp.sqrt(s) + hyper.adam_eps)), 0.0)
-        for m, s in zip(mean, square, strict=True)
+        jnp.where(moves, -rate * (mean * m / (unit * jnp.sqrt(s) + hyper.adam_eps)), 0.0)
+        for m, s in zip(adam.mu, adam.nu, strict=True)
     ]
     return eqx.apply_updates(run.agent, unpack(change)), adam, norm, finite
 

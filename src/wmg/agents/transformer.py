@@ -79,8 +79,13 @@ def attend(
     return _attend_forward(qkv, present, heads)[0]
 
 
-def _split_heads(qkv: Float[Array, "nodes three_sizes"], heads: int) -> list[Array]:
-    return [part.reshape(part.shape[0], heads, -1) for part in jnp.split(qkv, 3, axis=-1)]
+def _heads_first(x: Float[Array, "nodes sizes"], parts: int, heads: int) -> Array:
+    """As (parts, heads, nodes, width): products of heads then need no other order of their own."""
+    return x.reshape(len(x), parts, heads, -1).transpose(1, 2, 0, 3)
+
+
+def _nodes_first(x: Float[Array, "parts heads nodes width"]) -> Float[Array, "nodes sizes"]:
+    return x.transpose(2, 0, 1, 3).reshape(x.shape[2], -1)
 
 
 def _wide(products: str, *operands: Array) -> Array:
@@ -100,21 +105,18 @@ def _weigh_back(dweights: Array, weights: Array, width: int) -> Array:
 
 
 def _attend_forward(qkv: Array, present: Array, heads: int) -> tuple:
-    q, k, v = _split_heads(qkv, heads)
-    weights = _weigh(_wide("qhd,khd->hqk", q, k), present, q.shape[-1], qkv)
-    mixed = jnp.einsum("hqk,khd->qhd", weights, v).reshape(len(qkv), -1)
-    return (mixed, weights), (qkv, weights)
+    qkv = _heads_first(qkv, 3, heads)
+    q, k, v = qkv
+    weights = _weigh(_wide("hqd,hkd->hqk", q, k), present, q.shape[-1], qkv)
+    return (_nodes_first((weights @ v)[None]), weights), (qkv, weights)
 
 
 def _attend_backward(heads: int, residuals: tuple, cotangents: tuple) -> tuple:
-    qkv, weights = residuals
-    q, k, v = _split_heads(qkv, heads)
-    dmixed = cotangents[0].reshape(v.shape)
-    dscores = _weigh_back(_wide("qhd,khd->hqk", dmixed, v), weights, q.shape[-1])
-    dq = jnp.einsum("hqk,khd->qhd", dscores, k)
-    dk = jnp.einsum("hqk,qhd->khd", dscores, q)
-    dv = jnp.einsum("hqk,qhd->khd", weights, dmixed)
-    return jnp.stack([dq, dk, dv], axis=1).reshape(qkv.shape), None
+    (q, k, v), weights = residuals
+    dmixed = _heads_first(cotangents[0], 1, heads)[0]
+    dscores = _weigh_back(_wide("hqd,hkd->hqk", dmixed, v), weights, q.shape[-1])
+    turned, weights = (x.transpose(0, 2, 1) for x in (dscores, weights))
+    return _nodes_first(jnp.stack([dscores @ k, turned @ q, weights @ dmixed])), None
 
 
 attend.defvjp(_attend_forward, _attend_backward)
