@@ -40,7 +40,7 @@ NEVER = {
     "wmg.a3c": ("wmg.agents", "wmg.envs"),
     "wmg.evaluate": ("wmg.agents", "wmg.envs"),
 }
-DEFERRED_MAY = {"wmg.agents.layers", "wmg.agents.layers.Linear"}
+DEFERRED_MAY = {f"wmg.agents.layers{name}" for name in ("", ".Linear", ".Blocks")}
 NUMPY_ONLY = ("wmg.stats", "wmg.runlog", "wmg.tuner.dgd", "wmg.tuner.posterior")
 PUBLISHED_WITH = "from . import dgd"
 """The sampler imports the algorithm so: the two files work wherever they are put together."""

@@ -104,6 +104,18 @@ class OnePartRead(Stub):
         return first(x[None])[0] + last(x[None])[0] * last.bias[0]
 
 
+class BlocksForwards(Stub):
+    def use(self, x):
+        first, last = self.double.split(3, 3)
+        rows = jnp.stack([x, 2 * x, -x])
+        return first(rows)[:, 0] * last(rows)[:, 0] + self.second(x)
+
+
+class ReadInAnotherWay(Stub):
+    def use(self, x):
+        return self.first.product(x) + self.second(x)
+
+
 class Backwards(Stub):
     def use(self, x):
         return self.second(self.first.pull_back(x))
@@ -123,6 +135,8 @@ STUBS = [
     SplitTwice,
     OnePartRead,
     Backwards,
+    BlocksForwards,
+    ReadInAnotherWay,
 ]
 
 
@@ -206,6 +220,8 @@ def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
         (CalledAndReadDirectly, [False, True, False]),
         (Backwards, [True, True, False]),
         (Parts, [False, True, True]),
+        (BlocksForwards, [False, True, True]),
+        (ReadInAnotherWay, [False, True, False]),
         (OnePartOnly, [False, True, False]),
         (OnePartTwice, [False, False, False]),
         (PartsAndTheWhole, [False, False, False]),

@@ -230,9 +230,9 @@ def window(
             (scene, over), (moments, inputs) = jax.lax.scan(
                 step, start, (taps, noise, keys), unroll=unroll
             )
-        ahead = jnp.zeros(())
-        if t_max < env.spec.max_steps:
-            ahead = jax.lax.cond(over, lambda: ahead, lambda: bootstrap(run.agent, scene))
+        ahead = nothing = jnp.zeros(())
+        if t_max < env.spec.max_steps:  # else windows end with episodes, and nothing follows
+            ahead = jax.lax.cond(over, lambda: nothing, lambda: bootstrap(run.agent, scene))
         logits, value = decide_all(rest, moments.summary)
         terms = loss_terms(logits, value, moments, ahead, hyper)
         policy_loss, value_loss, entropy = terms
@@ -308,11 +308,12 @@ def update(
     # moment is read once, and overwritten in place. A large network's update is all memory.
     moves = finite & active
     adam = jax.lax.optimization_barrier(keep_if(moves, moments, run.optimizer))
-    # Numbers first, since a division or root of every weight takes longer than to read it.
-    mean, square = (1 / (1 - decay**adam.count) for decay in ADAM_DECAY)
-    rate, unit = learning_rate(hyper, run.steps), jnp.sqrt(square)
+    # The corrections of the moments' bias are two numbers: as such they cost no division of every
+    # weight, which takes longer than to read it.
+    first, second = (1 / (1 - decay**adam.count) for decay in ADAM_DECAY)
+    rate, root = learning_rate(hyper, run.steps), jnp.sqrt(second)
     change = [
-        jnp.where(moves, -rate * (mean * m / (unit * jnp.sqrt(s) + hyper.adam_eps)), 0.0)
+        jnp.where(moves, -rate * (first * m / (root * jnp.sqrt(s) + hyper.adam_eps)), 0.0)
         for m, s in zip(adam.mu, adam.nu, strict=True)
     ]
     return eqx.apply_updates(run.agent, unpack(change)), adam, norm, finite

@@ -55,9 +55,11 @@ class Plan(NamedTuple):
     def stand_in(self, parts: "list[TappedPart]") -> "TappedPart | SplitLayer":
         return SplitLayer(parts) if self.blocks else parts[0]
 
-    def gradient(self, layer: Linear, given: list[Array], cotangents: list[Array]) -> Linear:
+    def gradient(
+        self, parts: Sequence[Linear | Blocks], given: list[Array], cotangents: list[Array]
+    ) -> Linear:
         """Of the layer, from what each use was given and its result's cotangent."""
-        each = zip(self.parts(layer), self.uses, given, cotangents, strict=True)
+        each = zip(parts, self.uses, given, cotangents, strict=True)
         found = [_gradient(*one) for one in each]
         return Linear.join(found) if self.blocks else found[0]
 
@@ -154,22 +156,16 @@ class _Witness:
         self.uses.append(Use(back, jax.ShapeDtypeStruct(result.shape, result.dtype)))
         return result
 
-    @property
-    def weight(self) -> Array:
+    def __getattr__(self, name: str) -> Any:
         self.used_directly = True
-        return self.layer.weight
-
-    @property
-    def bias(self) -> Array:
-        self.used_directly = True
-        return self.layer.bias
+        return getattr(self.layer, name)
 
     def plan(self) -> Plan | None:
         """None unless all of the layer is used exactly once."""
         each = self.parts or [self]
         both = self.parts and self.uses
         once = all(len(one.uses) == 1 for one in each)
-        if both or not once or any(one.used_directly for one in (self, *each)):
+        if both or not once or any(one.used_directly for one in (self, *self.parts)):
             return None
         return Plan(self.blocks, [one.uses[0] for one in each])
 
@@ -217,10 +213,10 @@ def value_and_grad(
         moving, taps = trained
         plain = eqx.combine(moving, fixed)
 
-        def model_at(taps: Taps) -> tuple[Model, Callable[[], dict]]:
+        def model_at(tap: Taps) -> tuple[Model, Callable[[], dict]]:
             now, tapped = list(plain), {}
             for place, plan in plans.items():
-                tapped[place] = list(map(TappedPart, parts[place], taps[place]))
+                tapped[place] = list(map(TappedPart, parts[place], tap[place]))
                 now[place] = plan.stand_in(tapped[place])
             return jax.tree.unflatten(tree, now), functools.partial(_given, tapped)
 
@@ -232,5 +228,5 @@ def value_and_grad(
         (moving, taps)
     )
     for place, plan in plans.items():
-        gradient[place] = plan.gradient(nodes[place], given[place], cotangents[place])
+        gradient[place] = plan.gradient(parts[place], given[place], cotangents[place])
     return (value, aux), jax.tree.unflatten(tree, gradient)

@@ -7,7 +7,7 @@ import plain
 import pytest
 from plain import shaken
 
-from wmg.agents.layers import LayerNorm, Linear, relu
+from wmg.agents.layers import Blocks, LayerNorm, Linear, relu
 
 
 def new(inputs, outputs):
@@ -49,6 +49,32 @@ def test_a_linear_layers_own_gradients_are_those_of_automatic_differentiation():
     np.testing.assert_allclose(got.weight, want_layer.weight, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(got.bias, want_layer.bias, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(layer.pull_back(dy), want_x, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_split_makes_parts_of_the_result_and_can_be_joined():
+    layer = shaken(new(3, 8))
+    x = jnp.asarray(np.random.default_rng(2).normal(size=3), jnp.float32)
+    first, last = parts = layer.split(1, 2)
+    both = [first(x[None]), last(jnp.stack([x, x]))]
+    np.testing.assert_allclose(
+        jnp.concatenate([part.reshape(-1) for part in both]), layer(x), atol=1e-6
+    )
+    joined = Linear.join(parts)
+    np.testing.assert_array_equal(joined.weight, layer.weight)
+    np.testing.assert_array_equal(joined.bias, layer.bias)
+
+
+def test_the_gradients_of_blocks_are_those_of_automatic_differentiation():
+    (blocks,) = shaken(new(3, 4)).split(2)
+    draw = np.random.default_rng(1)
+    x, dy = (jnp.asarray(draw.normal(size=(5, 2, n)), jnp.float32) for n in (3, 2))
+    apply = lambda blocks, x: jnp.einsum("rbi,boi->rbo", x, blocks.weight) + blocks.bias  # noqa: E731
+    want, want_x = jax.vjp(apply, blocks, x)[1](dy)
+    got = Blocks.gradient(x, dy)
+    np.testing.assert_allclose(got.weight, want.weight, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got.bias, want.bias, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(blocks.pull_back(dy[0]), want_x[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(blocks(x[0]), apply(blocks, x)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_layer_norm_starts_by_giving_mean_zero_and_variance_one():

@@ -14,9 +14,13 @@ NODES, HEADS, SIZE = 5, 2, 8
 PRESENT = np.array([True, True, False, True, False])
 
 
+def transformer(layers, heads):
+    return shaken(Transformer.create(layers, heads, SIZE // heads, 6, key=jax.random.key(0)))
+
+
 @pytest.fixture(scope="module")
 def model():
-    return shaken(Transformer.create(3, HEADS, SIZE // HEADS, 6, key=jax.random.key(0)))
+    return transformer(3, HEADS)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,9 @@ def x():
     return np.random.default_rng(0).normal(size=(NODES, SIZE)).astype(np.float32)
 
 
-def test_the_core_equals_the_restatement_in_which_all_nodes_pass_all_layers(model, run, x):
+@pytest.mark.parametrize(("layers", "heads"), [(3, HEADS), (1, 1)])
+def test_the_core_equals_the_restatement_in_which_all_nodes_pass_all_layers(layers, heads, run, x):
+    model = transformer(layers, heads)
     out, attention = run(model, x, np.ones(NODES, bool))
     want, want_attention = plain.transformer(model, list(x))
     np.testing.assert_allclose(out, want, atol=3e-5)
@@ -90,6 +96,7 @@ def test_a_layers_result_for_the_core_is_its_first_for_all_and_so_is_the_gradien
     got, want = map(jax.tree.leaves, pulled_back(layer, x))
     for one, other in zip(got, want, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
+    # The output, the gradient of the nodes and those of the 12 arrays of the layer.
     assert sum(np.abs(one).max() > 0.1 for one in got) >= 12
 
 

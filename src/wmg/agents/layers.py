@@ -71,7 +71,7 @@ class Linear(eqx.Module):
 
 
 class Blocks(eqx.Module):
-    """Linear layers side by side, each with an input of its own."""
+    """Linear layers side by side, each with an input of its own: one row a layer."""
 
     weight: Float[Array, "blocks out in"]
     bias: Float[Array, "blocks out"]
@@ -81,11 +81,11 @@ class Blocks(eqx.Module):
 
     def product(self, x: Float[Array, "blocks in"]) -> Float[Array, "blocks out"]:
         """Without the bias."""
-        return jnp.einsum("bi,boi->bo", x, self.weight)
+        return jax.lax.dot_general(x, self.weight, (((1,), (2,)), ((0,), (0,))))
 
     def pull_back(self, dy: Float[Array, "blocks out"]) -> Float[Array, "blocks in"]:
         """The inputs' cotangents, given the outputs'."""
-        return jnp.einsum("bo,boi->bi", dy, self.weight)
+        return jax.lax.dot_general(dy, self.weight, (((1,), (1,)), ((0,), (0,))))
 
     @staticmethod
     def gradient(
