@@ -341,6 +341,22 @@ def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
     assert len(compiled) == 1 and "take_rows" in compiled[0]
 
 
+@pytest.mark.parametrize(("runs", "parts"), [(1, 3), (5, 5), (6, 6), (7, 6), (100, 6)])
+def test_few_runs_play_as_many_stretches_as_they_are_or_a_test_has(runs, parts, monkeypatch):
+    monkeypatch.setattr(efficiency, "STRETCH", 50)
+    monkeypatch.setattr(efficiency, "PARTS", 6)
+    trials, asked = Trials(Errand(), GOAL, "gpu", runs), []
+
+    def fail_all(agents, rows, keys, allowed):
+        asked.append(len(rows))
+        return np.full((len(rows), allowed.shape[1] - 1), efficiency.FAILED)
+
+    monkeypatch.setattr(trials, "play", fail_all)
+    count = min(runs, 7)
+    assert trials(Skilled(SKILLS), np.arange(count), KEYS[:count]) == [(0, 16)] * count
+    assert set(asked) == {parts}
+
+
 def test_a_short_test_has_one_stretch():
     for backend in ("cpu", "gpu"):
         trials = Trials(Errand(), Goal(0.5, 10), backend)

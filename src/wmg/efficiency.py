@@ -140,8 +140,9 @@ class Trials:
     that have not ended. Where these are few, stretches further on are played with them, unasked.
     """
 
-    def __init__(self, env: Env, goal: Goal, backend: str | None = None):
+    def __init__(self, env: Env, goal: Goal, backend: str | None = None, runs: int = PARTS):
         self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
+        self.runs = runs
         if self.together:
             count = math.ceil(goal.episodes / STRETCH)
             self.stretches = [math.ceil(goal.episodes / count)] * count
@@ -151,13 +152,19 @@ class Trials:
         self.starts = np.cumsum([0, *self.stretches])
         self.play = parallel.over_agents(env, LANES if self.together else LANES_ON_CPU, backend)
 
+    @property
+    def parts(self) -> int:
+        """How many stretches are one program: no more than `PARTS`, and of few runs no more than
+        one for each, or a whole test of one."""
+        return min(PARTS, max(self.runs, len(self.stretches)))
+
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
         outcomes = np.zeros((len(rows), len(self.allowed) - 1), np.int8)
         played = np.zeros(len(rows), np.int32)
         while parts := self._next(outcomes, played):
             # Always as many where they are one program, if need be some of them again.
-            tests, numbers = np.resize(parts, (PARTS if self.together else len(parts), 2)).T
+            tests, numbers = np.resize(parts, (self.parts if self.together else len(parts), 2)).T
             allowed = self._allowed(outcomes, tests, numbers)
             found = self.play(agents, rows[tests], keys[tests, numbers], allowed)
             for (test, number), part in zip(parts, found[: len(parts)], strict=True):
@@ -174,7 +181,8 @@ class Trials:
             if number < count and _end(outcome[: self.starts[number]], self.allowed) is None:
                 left.append([(further, test) for further in range(number, count)])
         waiting = sorted(itertools.chain.from_iterable(left))
-        return [(test, number) for number, test in waiting[: PARTS if self.together else len(left)]]
+        most = self.parts if self.together else len(left)
+        return [(test, number) for number, test in waiting[:most]]
 
     def _allowed(self, outcomes: np.ndarray, tests: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """How many failures some stretches may have, by what is known of those before."""
