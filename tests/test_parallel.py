@@ -94,7 +94,8 @@ for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers
     np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
-trials = efficiency.Trials(env, Goal(0.01, 20), backend="gpu")
+trials = efficiency.Trials(env, Goal(0.01, 20), 3, backend="gpu")
+assert trials.parts == 4  # two for each device
 keys = efficiency.trial_keys(np.array([2]), 1, 1)
 with jax.log_compiles():
     (tested,) = trials(split.agent, np.array([2]), keys)

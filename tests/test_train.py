@@ -495,11 +495,12 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
     rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
     some = aims(runs=8, vary=(rates,), steps=120)
     expected = train.train(some, env=BUTTON)
-    sizes, report = [], train.Session.report
+    sizes, parts, report = [], set(), train.Session.report
 
-    def counted(session, *args):
+    def counted(session, advance, trials, *args):
         sizes.append(len(session.roster.names))
-        return report(session, *args)
+        parts.add(trials.parts)
+        return report(session, advance, trials, *args)
 
     monkeypatch.setattr(parallel, "on_cpu", lambda backend=None: False)
     monkeypatch.setattr(train.Session, "report", counted)
@@ -507,6 +508,7 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
     few_since = sorted(tests[-1].steps for tests in expected.trials)[5]
     pays = [12 * reports - few_since >= worth * some.t_max for reports in range(10)]
     assert sizes == [2 if small else 8 for small in pays] and set(sizes) == batches
+    assert parts == {8}
     assert result.trials == expected.trials
     assert result.runs.steps.tolist() == expected.runs.steps.tolist()
     agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))

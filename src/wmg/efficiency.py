@@ -36,8 +36,8 @@ LANES, LANES_ON_CPU = 64, 16
 than larger products gain."""
 STRETCH, PARTS = 500, 56
 """Where tests are one program: how many episodes of a test are a stretch of it, at least `FIRST`,
-and how many stretches are played at once, of whichever tests. Longer ones wait less for their last
-episodes, and play more that no test needs."""
+and how many stretches at most are played at once, of whichever tests. Longer ones wait less for
+their last episodes, and play more that no test needs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Trials:
     that have not ended. Where these are few, stretches further on are played with them, unasked.
     """
 
-    def __init__(self, env: Env, goal: Goal, backend: str | None = None, runs: int = PARTS):
+    def __init__(self, env: Env, goal: Goal, runs: int, backend: str | None = None):
         self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
         self.runs = runs
         if self.together:
@@ -154,9 +154,11 @@ class Trials:
 
     @property
     def parts(self) -> int:
-        """How many stretches are one program: no more than `PARTS`, and of few runs no more than
-        one for each, or a whole test of one."""
-        return min(PARTS, max(self.runs, len(self.stretches)))
+        """How many stretches are one program: of few runs one for each, or a whole test of one,
+        and as many more as give each device the same."""
+        devices = jax.device_count()
+        few = max(self.runs, len(self.stretches))
+        return min(PARTS, math.ceil(few / devices) * devices)
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""

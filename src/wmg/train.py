@@ -214,7 +214,7 @@ class Session:
         """Train to the end, or until a signal asks to stop after the current chunk."""
         goal = self.settings.goal
         advance = parallel.over_runs(self.env, self.settings.t_max, self.settings.batched)
-        trials = None if goal is None else Trials(self.env, goal, runs=self.settings.runs)
+        trials = None if goal is None else Trials(self.env, goal, self.settings.runs)
         due = time.monotonic() + save_seconds
         with stop_on_signals() as stop:
             while not self.finished() and not stop:
