@@ -41,7 +41,14 @@ def test_a_diverged_run_is_counted_but_has_no_final_score(tmp_path):
     write(tmp_path, "wmg", 0, [flat(10), flat(90, 5) + [None] * 7, flat(20)], seed=0)
     data = made(tmp_path)
     assert data["cells"]["wmg"]["value"] == pytest.approx(15)
-    assert data["scale"] == "wmg: 3 of 100 runs, 1,200 of 1,200 steps, 1 diverged"
+    assert data["scale"] == "3 of 100 runs, 1 diverged: wmg"
+
+
+def test_a_scale_says_which_cells_took_fewer_steps_than_the_papers(tmp_path):
+    write(tmp_path, "wmg", 0, [flat(10, 7)], seed=0, steps=700)
+    write(tmp_path, "gru", 0, [flat(20)], seed=0)
+    fewer = "1 of 100 runs, 700 of 1,200 steps: wmg"
+    assert made(tmp_path)["scale"] == f"{fewer}; 1 of 100 runs: gru"
 
 
 def test_a_group_that_diverged_altogether_is_shorter_than_the_others(tmp_path):
@@ -49,7 +56,7 @@ def test_a_group_that_diverged_altogether_is_shorter_than_the_others(tmp_path):
     write(tmp_path, "wmg", 1, [flat(10)], seed=2)
     data = made(tmp_path)
     assert data["cells"]["wmg"]["value"] == pytest.approx(10)
-    assert data["scale"].endswith("3 of 100 runs, 1,200 of 1,200 steps, 2 diverged")
+    assert data["scale"] == "3 of 100 runs, 2 diverged: wmg"
 
 
 def test_when_every_run_diverged_there_is_no_value(tmp_path):
@@ -73,8 +80,7 @@ def test_the_markdown_file_has_a_row_for_each_cell_and_claim(tmp_path):
     assert text.splitlines() == [
         "# Made up",
         "",
-        "Source: nowhere. Scale: wmg: 2 of 100 runs, 1,200 of 1,200 steps; "
-        "gru: 2 of 100 runs, 1,200 of 1,200 steps.",
+        "Source: nowhere. Scale: 2 of 100 runs: wmg, gru.",
         "",
         "| | ours (% of reward) | s.e. | paper |",
         "|---|---|---|---|",
@@ -137,9 +143,7 @@ def test_a_median_that_was_not_reached_is_no_number(race):
 
 def test_runs_that_diverged_are_among_those_that_were_not_solved(race):
     data = report.report("race", RACE, race)
-    assert data["scale"] == (
-        "wmg: 4 of 4 runs, 8,000 of 8,000 steps; gru: 4 of 4 runs, 8,000 of 8,000 steps, 1 diverged"
-    )
+    assert data["scale"] == "4 of 4 runs: wmg; 4 of 4 runs, 1 diverged: gru"
 
 
 def test_the_interval_of_tests_is_that_of_the_results(tmp_path):

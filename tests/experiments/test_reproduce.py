@@ -141,7 +141,7 @@ def test_a_damaged_result_is_refused(whole, tmp_path):
 
 def test_at_the_papers_scale_everything_is_judged(whole):
     data = report.report(NAME, TARGET, whole)
-    assert data["scale"] == "wmg: 3 of 3 runs, 96 of 96 steps"
+    assert data["scale"] == "3 of 3 runs: wmg"
     assert data["claims"][0]["verdict"] == "holds"
 
 
@@ -149,7 +149,7 @@ def test_a_smaller_scale_is_said_in_json_and_markdown(whole):
     config = dataclasses.replace(CONFIG, steps=20_000_000)
     paper = dataclasses.replace(TARGET, runs=100, cells={"wmg": Cell("WMG", config, 99.6)})
     data = report.report(NAME, paper, whole)
-    said = "wmg: 3 of 100 runs, 96 of 20,000,000 steps"
+    said = "3 of 100 runs, 96 of 20,000,000 steps: wmg"
     assert data["scale"] == said and data["claims"][0]["verdict"] == "not judged"
     assert said in (whole / NAME / "report.md").read_text()
 
@@ -180,7 +180,7 @@ def test_a_run_that_diverged_has_no_final_score(tmp_path):
     target = dataclasses.replace(TARGET, runs=1, cells=cells)
     assert run(tmp_path, target=target)
     data = report.report(NAME, target, tmp_path)
-    assert data["scale"] == "wmg: 1 of 1 runs, 96 of 96 steps, 1 diverged"
+    assert data["scale"] == "1 of 1 runs, 1 diverged: wmg"
     assert data["cells"]["wmg"]["value"] is None
 
 

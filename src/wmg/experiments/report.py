@@ -113,15 +113,16 @@ def _scale(target: Target, outcomes: dict[str, Outcome]) -> str:
     """How this compares in size with the paper, in words."""
     if target.measure not in GROUPED:
         return "full"
-    parts = []
+    alike: dict[str, list[str]] = {}
     for cell, outcome in outcomes.items():
         paper = target.cells[cell].config.steps
-        parts.append(
-            f"{cell}: {outcome.runs} of {target.runs} runs, "
-            f"{outcome.steps:,} of {paper:,} steps"
-            + (f", {outcome.diverged} diverged" if outcome.diverged else "")
-        )
-    return "; ".join(parts)
+        size = [f"{outcome.runs} of {target.runs} runs"]
+        if outcome.steps != paper:
+            size.append(f"{outcome.steps:,} of {paper:,} steps")
+        if outcome.diverged:
+            size.append(f"{outcome.diverged} diverged")
+        alike.setdefault(", ".join(size), []).append(cell)
+    return "; ".join(f"{size}: {', '.join(cells)}" for size, cells in alike.items())
 
 
 def _row(target: Target, cell: str, outcome: Outcome) -> dict[str, Any]:
