@@ -46,7 +46,9 @@ PUBLISHED_WITH = "from . import dgd"
 """The sampler imports the algorithm so: the two files work wherever they are put together."""
 WITHOUT_JAX = ["wmg.config", "wmg.options", "wmg.cli"]
 WITHOUT_JAX += [module for module in SOURCES if module.startswith("wmg.commands")]
-RUN_DATA = ("outcome", "report", "reproduce")
+RUN_DATA = (
+    "ledger", "outcome", "overview", "report", "reproduce", "result_file", "verdict",
+)  # fmt: skip
 NOT_DATA = ("wmg.experiments", *(f"wmg.experiments.{name}" for name in RUN_DATA))
 
 

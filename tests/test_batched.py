@@ -176,22 +176,22 @@ def test_an_action_that_has_become_much_likelier_is_not_pushed_further(lesson, s
     assert bool(jnp.any(slope.actor_critic.policy.weight != 0)) == moves
 
 
-advance = jax.jit(batched.train_until, static_argnums=(4, 5))
+advance = jax.jit(batched.train_until, static_argnums=(4, 5, 6))
 
 
-def rounds(env, kind, settings, count, hyper=HYPER, t_max=4):
+def rounds(env, kind, settings, count, hyper=HYPER, t_max=4, precision="float32"):
     agent = kind(env.spec, 0)
     start = jax.jit(lambda: batched.start_run(env, agent, jax.random.key(0), settings.envs))
     run = start()
-    return advance(env, hyper, run, jnp.array(count * settings.envs * t_max), t_max, settings)
+    until = jnp.array(count * settings.envs * t_max)
+    return advance(env, hyper, run, until, t_max, settings, precision)
 
 
 MANY = Batched(envs=16, passes=2, minibatches=4, trace=0.95, normalise=True)
 
 
 def test_in_bfloat16_the_better_action_is_learned():
-    settings = Batched(envs=16, precision="bfloat16")
-    run, _ = rounds(PaysActionOne(actions=2), tiny_gru, settings, 300)
+    run, _ = rounds(PaysActionOne(actions=2), tiny_gru, Batched(envs=16), 300, precision="bfloat16")
     output = run.agent(core(0, 1), run.agent.initial_memory())
     assert jax.nn.softmax(output.logits)[1] > 0.9
 
@@ -252,7 +252,7 @@ env = checkpoint.make_env(settings.env)
 results = []
 for backend in ("cpu", "gpu"):
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
-    advance = parallel.over_runs(env, settings.t_max, settings.batched, backend)
+    advance = parallel.over_runs(env, settings.t_max, settings.batched, backend=backend)
     results.append(advance(hyper, runs, 48)[0])
 assert len(results[1].scene.observation.core.sharding.device_set) == jax.device_count() == 2
 for one, other in zip(*(jax.tree.leaves((r.agent, r.scene.observation)) for r in results)):

@@ -198,7 +198,7 @@ def trials(request):
     backend, *more = request.param.split(",")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(efficiency, "STRETCH", 60 if more else 500)
-        return Trials(Errand(), GOAL, MANY, backend)
+        return Trials(Errand(), GOAL, MANY, backend=backend)
 
 
 @pytest.fixture(params=[50, 3])
@@ -271,7 +271,7 @@ def test_agents_that_have_learned_nothing_play_one_stretch_alone(trials, calls, 
 def test_where_few_tests_go_on_further_stretches_of_them_are_played_unasked(monkeypatch):
     monkeypatch.setattr(efficiency, "STRETCH", 50)
     monkeypatch.setattr(efficiency, "PARTS", 5)
-    trials, asked = Trials(Errand(), GOAL, MANY, "gpu"), []
+    trials, asked = Trials(Errand(), GOAL, MANY, backend="gpu"), []
 
     def solve_all(agents, rows, keys, allowed):
         numbers = [
@@ -299,7 +299,7 @@ def test_where_few_tests_go_on_further_stretches_of_them_are_played_unasked(monk
 def test_a_test_ends_where_it_does_in_order(first, further, ends, parts, monkeypatch):
     monkeypatch.setattr(efficiency, "STRETCH", 50)
     monkeypatch.setattr(efficiency, "PARTS", parts)
-    trials, begins = Trials(Errand(), GOAL, MANY, "gpu"), KEYS[0, 0].tolist()
+    trials, begins = Trials(Errand(), GOAL, MANY, backend="gpu"), KEYS[0, 0].tolist()
 
     def play(agents, rows, keys, allowed):
         return [outcomes(first if key == begins else further) for key in keys.tolist()]
@@ -311,7 +311,7 @@ def test_a_test_ends_where_it_does_in_order(first, further, ends, parts, monkeyp
 def test_episodes_beyond_the_last_do_not_count(monkeypatch):
     monkeypatch.setattr(efficiency, "STRETCH", 100)
     goal = Goal(0.9, 298)
-    trials = Trials(Errand(), goal, MANY, "gpu")
+    trials = Trials(Errand(), goal, MANY, backend="gpu")
     assert trials.stretches == [100] * 3
     asked = []
 
@@ -328,7 +328,7 @@ def test_episodes_beyond_the_last_do_not_count(monkeypatch):
 def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
     monkeypatch.setattr(efficiency, "STRETCH", 60)
     monkeypatch.setattr(efficiency, "PARTS", 4)
-    trials = Trials(Errand(), GOAL, MANY, "gpu")
+    trials = Trials(Errand(), GOAL, MANY, backend="gpu")
     everyone, whole = Skilled(SKILLS), expected(trials)
     trials(everyone, np.arange(7), KEYS)
     with jax.log_compiles():
@@ -346,7 +346,7 @@ def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
 def test_few_runs_play_as_many_stretches_as_they_are_or_a_test_has(runs, parts, monkeypatch):
     monkeypatch.setattr(efficiency, "STRETCH", 50)
     monkeypatch.setattr(efficiency, "PARTS", 6)
-    trials, asked = Trials(Errand(), GOAL, runs, "gpu"), []
+    trials, asked = Trials(Errand(), GOAL, runs, backend="gpu"), []
 
     def fail_all(agents, rows, keys, allowed):
         asked.append(len(rows))
@@ -360,7 +360,7 @@ def test_few_runs_play_as_many_stretches_as_they_are_or_a_test_has(runs, parts, 
 
 def test_a_short_test_has_one_stretch():
     for backend in ("cpu", "gpu"):
-        trials = Trials(Errand(), Goal(0.5, 10), MANY, backend)
+        trials = Trials(Errand(), Goal(0.5, 10), MANY, backend=backend)
         assert trials.stretches == [10]
         keys = efficiency.trial_keys(np.arange(2), 1, 1)
         one_of_two = Skilled(np.array([1.0, 0.0], np.float32))

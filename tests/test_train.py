@@ -415,7 +415,7 @@ def test_steps_to_the_goal_are_none_for_runs_that_did_not_reach_it(aimed):
 
 def test_the_last_test_of_a_run_that_diverged_is_not_shown():
     session = train.Session(aims(), BUTTON, train.start_runs(aims(), BUTTON))
-    session.trials = [[Trial(12, 3, 4)] for _ in range(4)]
+    session.recall([[Trial(12, 3, 4)] for _ in range(4)])
     session.diverged[3] = True
     assert session.progress(12, 1.0, [0.0] * 4).scores == [75.0] * 3
 
@@ -532,14 +532,15 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
         session = train.Session(many, BUTTON, eqx.tree_at(lambda r: r.steps, runs, steps))
         session.reports = reports
         session.diverged[9] = 9 in here
-        session.trials = [[solved] if run in here and run != 9 else [] for run in range(16)]
+        session.recall([[solved] if run in here and run != 9 else [] for run in range(16)])
         return session
 
     whole = session_at(0)
     for reports in range(1, 9):
         later = session_at(reports)
         whole.reports, whole.taken = reports, later.taken
-        whole.diverged, whole.trials = later.diverged, later.trials
+        whole.diverged = later.diverged
+        whole.recall(later.trials)
         whole.shrink()
         later.shrink()
         size = 16 if reports < 4 else 4 if reports < 7 else 1

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from wmg import a3c
 from wmg.a3c import Run, Scene, Totals
 from wmg.agents.precision import in_precision
-from wmg.config import Batched, Hyper
+from wmg.config import Batched, Hyper, Precision
 from wmg.envs.batch import Batch
 from wmg.types import Agent, Env, Learner, Observation, Summary
 
@@ -93,11 +93,17 @@ def by_share(
 
 
 def act(
-    env: Env, agent: Learner, scene: Scene, key: PRNGKeyArray, time: int, settings: Batched
+    env: Env,
+    agent: Learner,
+    scene: Scene,
+    key: PRNGKeyArray,
+    time: int,
+    settings: Batched,
+    precision: Precision = "float32",
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
     batch = Batch(env, settings.envs)
-    summarise_all = summariser(agent, scene.observation, settings.precision)
+    summarise_all = summariser(agent, scene.observation, precision)
 
     def step(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, Rollout]:
         nkey, skey = jax.random.split(key)
@@ -173,10 +179,15 @@ def replay(
 
 
 def loss(
-    agent: Learner, lesson: Lesson, hyper: Hyper, settings: Batched, share: float = 1.0
+    agent: Learner,
+    lesson: Lesson,
+    hyper: Hyper,
+    settings: Batched,
+    precision: Precision = "float32",
+    share: float = 1.0,
 ) -> tuple[Float[Array, ""], tuple]:
     """Means over windows of sums over time, and policy loss, value loss and entropy."""
-    logits, value = replay(agent, lesson, settings.precision, share)
+    logits, value = replay(agent, lesson, precision, share)
     log_policy = jax.nn.log_softmax(logits)
     taken = jnp.take_along_axis(log_policy, lesson.rollout.action[..., None], axis=-1)[..., 0]
     ratio = jnp.exp(taken - lesson.rollout.log_probability)
@@ -190,7 +201,12 @@ def loss(
 
 
 def learn(
-    run: Run, lesson: Lesson, key: PRNGKeyArray, hyper: Hyper, settings: Batched
+    run: Run,
+    lesson: Lesson,
+    key: PRNGKeyArray,
+    hyper: Hyper,
+    settings: Batched,
+    precision: Precision = "float32",
 ) -> tuple[Run, tuple]:
     """The run after all updates of a round, and the means of their loss terms and norms."""
 
@@ -198,8 +214,8 @@ def learn(
         some = lesson.take(lanes)
         slope = jax.value_and_grad(loss, has_aux=True)
         (total, terms), gradient = by_share(
-            run.agent, some.rollout.observation, settings.precision,
-            lambda share: slope(run.agent, some, hyper, settings, share),
+            run.agent, some.rollout.observation, precision,
+            lambda share: slope(run.agent, some, hyper, settings, precision, share),
         )  # fmt: skip
         agent, optimizer, norm, finite = a3c.update(run, gradient, total, hyper)
         diverged = run.diverged | ~finite
@@ -213,17 +229,23 @@ def learn(
 
 
 def collect(
-    env: Env, hyper: Hyper, run: Run, key: PRNGKeyArray, t_max: int, settings: Batched
+    env: Env,
+    hyper: Hyper,
+    run: Run,
+    key: PRNGKeyArray,
+    t_max: int,
+    settings: Batched,
+    precision: Precision = "float32",
 ) -> tuple[Scene, Lesson]:
     """Act for a round. The windows of all environments become one lesson, side by side."""
 
     def window(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, tuple]:
-        after, rollout = act(env, run.agent, scene, key, t_max, settings)
+        after, rollout = act(env, run.agent, scene, key, t_max, settings, precision)
         return after, (scene.memory, rollout)
 
     keys = jax.random.split(key, settings.windows)
     scene, (memory, rollout) = jax.lax.scan(window, run.scene, keys)
-    summarise_all = summariser(run.agent, scene.observation, settings.precision)
+    summarise_all = summariser(run.agent, scene.observation, precision)
     ahead = run.agent.decide(summarise_all(scene.observation, scene.memory).vector)[1]
     advantage = advantages(jax.tree.map(_merge, rollout), ahead, hyper, settings.trace)
     advantage = advantage.reshape(rollout.value.shape)
@@ -244,13 +266,18 @@ def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "t
 
 
 def one_round(
-    env: Env, hyper: Hyper, run: Run, t_max: int, settings: Batched
+    env: Env,
+    hyper: Hyper,
+    run: Run,
+    t_max: int,
+    settings: Batched,
+    precision: Precision = "float32",
 ) -> tuple[Run, Totals]:
     """Act, then learn. A run whose loss or gradient is not finite stays as it was before the
     round, and is marked as diverged."""
     akey, lkey, key = jax.random.split(run.key, 3)
-    scene, lesson = collect(env, hyper, run, akey, t_max, settings)
-    learned, figures = learn(run, lesson, lkey, hyper, settings)
+    scene, lesson = collect(env, hyper, run, akey, t_max, settings, precision)
+    learned, figures = learn(run, lesson, lkey, hyper, settings, precision)
     totals = count(lesson.rollout, figures)
     agent, optimizer, scene, steps, totals = a3c.keep_if(
         ~learned.diverged,
@@ -279,7 +306,13 @@ def count(rollout: Rollout, figures: tuple) -> Totals:
 
 
 def train_until(
-    env: Env, hyper: Hyper, run: Run, steps: Int[Array, ""], t_max: int, settings: Batched
+    env: Env,
+    hyper: Hyper,
+    run: Run,
+    steps: Int[Array, ""],
+    t_max: int,
+    settings: Batched,
+    precision: Precision = "float32",
 ) -> tuple[Run, Totals]:
     """Rounds until the first that ends at or after `steps`, and their sums."""
 
@@ -288,7 +321,7 @@ def train_until(
 
     def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
         run, totals = carry
-        run, more = one_round(env, hyper, run, t_max, settings)
+        run, more = one_round(env, hyper, run, t_max, settings, precision)
         return run, jax.tree.map(jnp.add, totals, more)
 
     return jax.lax.while_loop(unfinished, one_more, (run, Totals.zeros()))

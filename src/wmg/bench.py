@@ -22,7 +22,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
     env = checkpoint.make_env(settings.env)
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
-    advance = parallel.over_runs(env, settings.t_max, settings.batched)
+    advance = parallel.over_runs(env, settings.t_max, settings.batched, settings.precision)
 
     def go_on(steps: int) -> int:
         nonlocal runs
@@ -34,6 +34,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
         "runs": settings.runs,
         "batched": config.to_dict(settings.batched),
         "agent": settings.agent.name,
+        "precision": parallel.computed_precision(settings.precision),
         "hardware": runfolder.hardware(),
     }
 

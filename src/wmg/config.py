@@ -258,6 +258,9 @@ class Goal:
     """The share of episodes that must be solved."""
     episodes: int = 10_000
     """Fresh episodes of one test; it ends early once the share is all but out of reach."""
+    grids: tuple[int, ...] = ()
+    """Coarser test intervals, in steps: a run goes on until it also passes a test on each of these
+    grids, so that reports can say what it would have needed with fewer tests."""
 
     def __post_init__(self):
         fits = type(self.success) in (int, float) and 0 < self.success <= 1
@@ -283,8 +286,6 @@ class Batched:
     """How far returns look ahead: 1 to the end of the round, 0 to the next value (GAE)."""
     normalise: bool = False
     """Whether advantages are scaled to mean 0 and variance 1 over a round."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of products in the network; weights, heads, loss and update keep float32."""
 
     @property
     def updates(self) -> int:
@@ -315,6 +316,9 @@ class Batched:
         _require(not unused, "envs", 1, f"more than 1 where {' and '.join(unused)} are given")
 
 
+Precision = Literal["float32", "tf32", "bfloat16"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """One experiment: what is trained, on what, how, and for how long."""
@@ -326,6 +330,10 @@ class Config:
     t_max: int = 16
     """Longest update window: gradients reach this many steps back."""
     batched: Batched = dataclasses.field(default_factory=Batched)
+    precision: Precision = "float32"
+    """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
+    it, else float32. bfloat16: the network's products in many environments (batched.envs > 1), the
+    heads' in TF32."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000
@@ -343,8 +351,19 @@ class Config:
         _require_counts(self, largest=2_000_000_000, steps=1, report_every=1, seed=0)
         _require_counts(self, largest=4096, t_max=1)
         _require_counts(self, largest=100_000, runs=1)
+        _require_choices(self)
         for hyper in {self.hyper, *self.hypers()}:
             hyper.check()
+        if self.precision == "bfloat16":
+            _require(self.batched.envs > 1, "batched.envs", 1, "more than 1 for bfloat16")
+        if self.goal is not None and self.goal.grids:
+            self._check_grids(self.goal.grids)
+
+    def _check_grids(self, grids: tuple[int, ...]) -> None:
+        every = self.report_every
+        fit = [type(grid) is int and grid > every and grid % every == 0 for grid in grids]
+        _require(all(fit), "goal.grids", grids, f"multiples of report_every = {every:,}")
+        _require(self.t_max <= every, "t_max", self.t_max, f"at most report_every = {every:,}")
 
     def hypers(self) -> list[Hyper]:
         """The numbers of each run."""
@@ -388,7 +407,7 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
     wrong type is refused, and so is data without something that has no default."""
     if not isinstance(data, dict):
         raise BadInput(f"{where} must be a JSON object, got {data!r}")
-    data = dict(data)
+    data = _upgrade(data) if kind is Config else dict(data)
     name = getattr(kind, "name", None)
     given = data.pop("name", name) if name is not None else None
     _require(given == name, f"{where}.name", given, repr(name))
@@ -402,6 +421,17 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
         if needed and field.name not in data:
             raise BadInput(f"{where} lacks {field.name}")
     return kind(**{key: _value(hints[key], v, f"{where}.{key}") for key, v in data.items()})
+
+
+def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
+    """A config as this version writes it. Version 0.1 had `batched.precision`, whose float32 meant
+    JAX's default: TF32 on GPUs that have it."""
+    batched = data.get("batched")
+    if not isinstance(batched, dict) or "precision" not in batched:
+        return dict(data)
+    old = batched["precision"]
+    kept = {name: value for name, value in batched.items() if name != "precision"}
+    return {"precision": "tf32" if old == "float32" else old, **data, "batched": kept}
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:

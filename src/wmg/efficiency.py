@@ -5,6 +5,10 @@ episodes, is out of reach, or all but out of reach (`allowed_failures`); the run
 goal is met. The steps it needed are
 interpolated between its last two tests, as the authors do. A run that never meets the goal is
 *censored*: known to need more steps than it took, and never left out.
+
+The interval between tests is part of the result: with more tests a run passes one earlier. A goal
+may name coarser *grids*. A run then goes on, tested on those alone, until it has passed a test on
+each; `crossing_on_grid` says what it would have needed if it had been tested on that grid only.
 """
 
 import dataclasses
@@ -19,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from wmg import parallel
-from wmg.config import BadInput, Goal
+from wmg.config import BadInput, Goal, Precision
 from wmg.evaluate import FAILED, SOLVED
 from wmg.types import Agent, Env
 
@@ -54,6 +58,10 @@ class Trial:
     def rate(self) -> float:
         """The share of episodes that were solved."""
         return self.solved / self.episodes
+
+    def is_on(self, grid: int, every: int) -> bool:
+        """Whether a run tested every `grid` steps has this test, of a run tested every `every`."""
+        return self.steps // every * every % grid == 0
 
     def meets(self, goal: Goal) -> bool:
         """Whether the whole test was played, and the goal met in it."""
@@ -90,19 +98,55 @@ def _unlikely(failures: int, episodes: int, chance: float) -> bool:
 
 
 def crossing(tests: list[Trial], goal: Goal, start: int = 0) -> float | None:
-    """Steps until the goal was met, None if it never was: interpolated from the test before, or
-    from nothing solved at the `start`."""
-    if not tests or not tests[-1].meets(goal):
-        return None
-    last = tests[-1]
-    steps, rate = (tests[-2].steps, tests[-2].rate) if len(tests) > 1 else (start, 0.0)
-    # A test that fails has a lower rate than any that passes, also where it was cut short.
-    share = (goal.success - rate) / (last.rate - rate)
-    return steps + (last.steps - steps) * share
+    """Steps until the first passed test, None if there is none: interpolated from the test before,
+    or from nothing solved at the `start`."""
+    before, rate = start, 0.0
+    for test in tests:
+        if test.meets(goal):
+            # A test that fails has a lower rate than any that passes, also where it was cut short.
+            share = (goal.success - rate) / (test.rate - rate)
+            return before + (test.steps - before) * share
+        before, rate = test.steps, test.rate
+    return None
+
+
+def unmet(tests: list[Trial], goal: Goal, every: int) -> set[int]:
+    """The test intervals, of `every` and the goal's grids, on which no test was passed yet."""
+    passed = [test for test in tests if test.meets(goal)]
+    grids = {every, *goal.grids}
+    return {grid for grid in grids if not any(test.is_on(grid, every) for test in passed)}
+
+
+def crossing_on_grid(
+    tests: list[Trial], goal: Goal, every: int, grid: int, start: int = 0
+) -> float | None:
+    """Steps a run tested every `every` steps would have needed if tested every `grid` steps.
+
+    None if it never met the goal. On a grid that is not the goal's, NaN if that cannot be known:
+    the run ended, or was no longer tested on that grid, before it passed.
+    """
+    if grid == every:
+        return crossing(tests, goal, start)
+    kept = [test for test in tests if test.is_on(grid, every)]
+    found = crossing(kept, goal, start)
+    if grid in goal.grids:
+        return found
+    ended_early = found is None and any(test.meets(goal) for test in tests)
+    return math.nan if ended_early or _has_gap(kept, goal, every, grid, start) else found
+
+
+def _has_gap(kept: list[Trial], goal: Goal, every: int, grid: int, start: int) -> bool:
+    """Whether a test on the grid is missing before the first one that was passed."""
+    until = next((place for place, test in enumerate(kept) if test.meets(goal)), -1)
+    first = start // grid + 1
+    return any(
+        test.steps // every * every != grid * (first + place)
+        for place, test in enumerate(kept[: until + 1])
+    )
 
 
 def log_entry(trial: Trial | None) -> dict[str, Any]:
-    """What a run's log says of a test; None for a run that could not be tested."""
+    """What a run's log says of a test; None for a report without one."""
     if trial is None:
         return {"score": math.nan, "test_solved": None, "test_episodes": None}
     score = 100 * trial.rate
@@ -140,7 +184,14 @@ class Trials:
     that have not ended. Where these are few, stretches further on are played with them, unasked.
     """
 
-    def __init__(self, env: Env, goal: Goal, runs: int, backend: str | None = None):
+    def __init__(
+        self,
+        env: Env,
+        goal: Goal,
+        runs: int,
+        precision: Precision = "float32",
+        backend: str | None = None,
+    ):
         self.allowed, self.together = allowed_failures(goal), not parallel.on_cpu(backend)
         self.runs = runs
         if self.together:
@@ -150,7 +201,8 @@ class Trials:
             first = min(FIRST, goal.episodes)
             self.stretches = [length for length in (first, goal.episodes - first) if length]
         self.starts = np.cumsum([0, *self.stretches])
-        self.play = parallel.over_agents(env, LANES if self.together else LANES_ON_CPU, backend)
+        lanes = LANES if self.together else LANES_ON_CPU
+        self.play = parallel.over_agents(env, lanes, precision, backend)
 
     @property
     def parts(self) -> int:

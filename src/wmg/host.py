@@ -23,7 +23,7 @@ from wmg import a3c, checkpoint, config
 from wmg.a3c import Run, Totals
 from wmg.config import BadInput, Batched, Config, Hyper
 from wmg.evaluate import TEST_STREAM, Episodes
-from wmg.parallel import cpu_options, stack
+from wmg.parallel import cpu_options, products, stack
 from wmg.results import Progress, Result, record
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, Step
 
@@ -218,7 +218,8 @@ def train(
     while len(steps) * settings.report_every < settings.steps and not run.diverged:
         since, before = time.monotonic(), int(run.steps)
         until = min((len(steps) + 1) * settings.report_every, settings.steps)
-        run, totals = train_until(host, hyper, run, until, settings.t_max)
+        with products(settings.precision):
+            run, totals = train_until(host, hyper, run, until, settings.t_max)
         rate = float(a3c.learning_rate(hyper, run.steps))
         log = record(host.spec, totals, int(run.steps), rate, bool(run.diverged))
         steps.append(log["steps"])

@@ -8,6 +8,7 @@ the program: whatever arrays it holds are not compiled into it.
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import platform
@@ -21,7 +22,7 @@ from jaxtyping import Array, Int
 
 from wmg import a3c, batched, evaluate, runfolder
 from wmg.a3c import Run, Totals
-from wmg.config import Batched, Hyper
+from wmg.config import Batched, Hyper, Precision
 from wmg.types import Agent, Env
 
 ALONE = Batched()
@@ -47,12 +48,42 @@ def stack(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def over_runs(env: Env, t_max: int, many: Batched = ALONE, backend: str | None = None) -> Advance:
+def products(
+    precision: Precision, backend: str | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """A context in which matrix products of float32 are compiled for this precision.
+
+    JAX's own default on a GPU is TF32. A CPU computes in float32 whatever is asked for.
+    """
+    if on_cpu(backend):
+        return contextlib.nullcontext()
+    return jax.default_matmul_precision("highest" if precision == "float32" else "tensorfloat32")
+
+
+def computed_precision(precision: Precision) -> Precision:
+    """The precision in which this machine computes products if it is asked for `precision`."""
+    return "float32" if on_cpu() and precision == "tf32" else precision
+
+
+def over_runs(
+    env: Env,
+    t_max: int,
+    many: Batched = ALONE,
+    precision: Precision = "float32",
+    backend: str | None = None,
+) -> Advance:
     """The function that trains a batch of runs, all up to a step or each up to its own."""
     if many.envs > 1:
-        train = functools.partial(batched.train_until, t_max=t_max, settings=many)
+        rule = functools.partial(
+            batched.train_until, t_max=t_max, settings=many, precision=precision
+        )
     else:
-        train = functools.partial(a3c.train_until, t_max=t_max)
+        rule = functools.partial(a3c.train_until, t_max=t_max)
+
+    def train(env: Env, hyper: Hyper, run: Run, until: jax.Array, **how: Any) -> tuple[Run, Totals]:
+        with products(precision, backend):
+            return rule(env, hyper, run, until, **how)
+
     if on_cpu(backend):
         one = jax.jit(train, compiler_options=cpu_options(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
@@ -68,7 +99,9 @@ def over_runs(env: Env, t_max: int, many: Batched = ALONE, backend: str | None =
     return functools.partial(_split_over_devices, batch, {}, env)
 
 
-def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
+def over_agents(
+    env: Env, lanes: int, precision: Precision = "float32", backend: str | None = None
+) -> Play:
     """The function that plays a stretch of episodes with each of some agents of a batch.
 
     It takes the batch, the rows to play, the data of a key for each and how many failures each
@@ -79,7 +112,8 @@ def over_agents(env: Env, lanes: int, backend: str | None = None) -> Play:
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
         key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
-        return evaluate.play_stretch(env, agent, key, allowed, width, ahead=not on_cpu(backend))
+        with products(precision, backend):
+            return evaluate.play_stretch(env, agent, key, allowed, width, ahead=not on_cpu(backend))
 
     if on_cpu(backend):
         one = jax.jit(play, compiler_options=cpu_options())

@@ -12,11 +12,14 @@ import dataclasses
 import datetime
 import errno
 import fcntl
+import functools
 import json
 import os
 import pathlib
 import platform
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -32,17 +35,45 @@ CONFIG, STATE, BEST, LOGS = "config.json", "state.safetensors", "best.safetensor
 
 
 def hardware() -> dict[str, Any]:
-    """What a measured figure must be read with: device, versions, date."""
+    """What a measured figure must be read with: device, versions, commit, date."""
     device = jax.devices()[0]
+    cuda = re.search(r"cuda (\d+)", device.client.platform_version)
     return {
         "device": device.device_kind if device.platform != "cpu" else _cpu_name(),
         "devices": jax.device_count() if device.platform != "cpu" else None,
         "cores": cores(),
         "python": platform.python_version(),
         "jax": jax.__version__,
+        "cuda": int(cuda[1]) if cuda else None,
         "wmg": __version__,
+        "commit": commit(),
         "date": datetime.date.today().isoformat(),
     }
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit of this code, with "+" if tracked files have changed since; None if unknown.
+
+    Code that was copied without its history can be told by the variable WMG_COMMIT.
+    """
+    if told := os.environ.get("WMG_COMMIT"):
+        return told
+    ask = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty=+"]
+    with contextlib.suppress(OSError):
+        # --exclude: the commit, whatever tags there are. A copy in another repository is not ours.
+        found = subprocess.run([*ask, "--abbrev=12", "--exclude=*"], capture_output=True, text=True)
+        tracked = subprocess.run(
+            [*ask[:3], "ls-files", "--error-unmatch", __file__], capture_output=True
+        )
+        if found.returncode == tracked.returncode == 0:
+            return found.stdout.strip()
+    return None
+
+
+def now() -> str:
+    """The time, as results have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def cores() -> int:
@@ -65,7 +96,8 @@ def create(path: pathlib.Path, settings: Config, parent: dict[str, Any] | None) 
     taken = BadInput(f"{path} already exists; choose another folder or --resume it")
     if os.path.lexists(path):
         raise taken
-    about = {"config": config.to_dict(settings), "parent": parent, "made_with": hardware()}
+    about = {"config": config.to_dict(settings), "parent": parent}
+    about |= {"made_with": hardware(), "started": now()}
     new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     new.mkdir()
@@ -104,6 +136,11 @@ def parent_steps(path: pathlib.Path) -> list[int] | None:
     if not isinstance(steps, list) or [type(each) for each in steps] != [int] * runs:
         raise BadInput(f"{path / CONFIG} is damaged: it does not say where a parent was left")
     return steps
+
+
+def started(path: pathlib.Path) -> str | None:
+    """When a run folder was made, if it says so."""
+    return _read_about(path).get("started")
 
 
 def read_config(path: pathlib.Path) -> Config:

@@ -198,12 +198,20 @@ class Session:
         self.scores: list[list[float]] = []
         self.diverged, self.taken = np.array(runs.diverged), np.array(runs.steps)
         self.trials: list[list[Trial]] = []
+        self.unmet: list[set[int]] = []
         self.starts = (store and runfolder.parent_steps(store.path)) or [0] * settings.runs
         if settings.goal is not None:
             logs = [[]] * settings.runs
             if store is not None:
                 logs = runfolder.read_logs(store.path, settings.runs)
-            self.trials = [efficiency.read_trials(log) for log in logs]
+            self.recall([efficiency.read_trials(log) for log in logs])
+
+    def recall(self, trials: list[list[Trial]]) -> None:
+        """Go on from these tests of each run."""
+        goal, every = self.settings.goal, self.settings.report_every
+        assert goal is not None
+        self.trials = trials
+        self.unmet = [efficiency.unmet(tests, goal, every) for tests in trials]
 
     @property
     def seconds(self) -> float:
@@ -213,8 +221,11 @@ class Session:
     def run(self, show: Callable, mirrors: tuple, save_seconds: float) -> Result:
         """Train to the end, or until a signal asks to stop after the current chunk."""
         goal = self.settings.goal
-        advance = parallel.over_runs(self.env, self.settings.t_max, self.settings.batched)
-        trials = None if goal is None else Trials(self.env, goal, self.settings.runs)
+        precision = self.settings.precision
+        advance = parallel.over_runs(
+            self.env, self.settings.t_max, self.settings.batched, precision
+        )
+        trials = None if goal is None else Trials(self.env, goal, self.settings.runs, precision)
         due = time.monotonic() + save_seconds
         with stop_on_signals() as stop:
             while not self.finished() and not stop:
@@ -226,11 +237,10 @@ class Session:
             return self.result(stopped=bool(stop))
 
     def solved(self) -> np.ndarray:
-        """Whether each run has met its goal."""
-        goal = self.settings.goal
-        if goal is None:
+        """Whether each run has met its goal, on every grid that the goal has."""
+        if self.settings.goal is None:
             return np.zeros(self.settings.runs, bool)
-        return np.array([bool(t) and t[-1].meets(goal) for t in self.trials])
+        return np.array([not grids for grids in self.unmet])
 
     def active(self) -> np.ndarray:
         """The rows of the batch that are still learning."""
@@ -274,15 +284,16 @@ class Session:
         )
         rate = float(totals.steps.sum()) / (time.monotonic() - began)
         self.diverged[roster.names], self.taken[roster.names] = diverged, steps
+        tested = active & ~diverged & self.due()
         if trials is not None:
-            self.test(trials, np.flatnonzero(active & ~diverged), steps)
+            self.test(trials, np.flatnonzero(tested), steps)
         scores = [float("nan")] * self.settings.runs
         for row in map(int, np.flatnonzero(active)):
             name = int(roster.names[row])
             here = int(steps[row]), float(rates[row]), bool(diverged[row])
             one = record(self.env.spec, parallel.take(totals, row), *here)
             if trials is not None:
-                one |= efficiency.log_entry(None if diverged[row] else self.trials[name][-1])
+                one |= efficiency.log_entry(self.trials[name][-1] if tested[row] else None)
             scores[name] = one["score"]
             timed = {**one, "seconds": self.seconds, "rate": rate / active.sum()}
             if self.store:
@@ -293,14 +304,26 @@ class Session:
         self.scores.append(scores)
         return self.progress(until, rate, scores)
 
+    def due(self) -> np.ndarray:
+        """The rows whose runs are tested at this report: on some grid no test was passed yet."""
+        now, names = self.reports * self.settings.report_every, self.roster.names
+        if not self.unmet:
+            return np.zeros(len(names), bool)
+        return np.array([any(now % grid == 0 for grid in self.unmet[name]) for name in names])
+
     def test(self, trials: Trials, rows: np.ndarray, steps: np.ndarray) -> None:
         """Test the agents in some rows, all together."""
+        goal, every = self.settings.goal, self.settings.report_every
+        if not len(rows) or goal is None:
+            return
         began, names = time.monotonic(), self.roster.names[rows]
         seeds = self.settings.seed + np.arange(self.settings.runs)
         keys = efficiency.trial_keys(seeds, self.reports, len(trials.stretches))[names]
         counts = trials(self.roster.runs.agent, rows, keys)
         for name, row, count in zip(names, rows, counts, strict=True):
-            self.trials[name].append(Trial(int(steps[row]), *count))
+            trial = Trial(int(steps[row]), *count)
+            self.trials[name].append(trial)
+            self.unmet[name] &= efficiency.unmet([trial], goal, every)
         self.testing += time.monotonic() - began
 
     def progress(self, until: int, rate: float, scores: list[float]) -> Progress:

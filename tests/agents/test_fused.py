@@ -157,7 +157,7 @@ def test_the_kernels_can_be_translated_for_a_gpu(model, nodes, monkeypatch):
 
 
 PROBE = AsksLater(length=3, actions=2)
-MANY = Batched(envs=4, precision="bfloat16")
+MANY = Batched(envs=4)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_a_round_of_training_with_them_learns_the_same(agent, monkeypatch):
 
     def after_a_round():
         run = batched.start_run(PROBE, agent, jax.random.key(1), MANY.envs)
-        return jax.jit(lambda run: batched.one_round(PROBE, hyper, run, 5, MANY))(run)
+        return jax.jit(lambda run: batched.one_round(PROBE, hyper, run, 5, MANY, "bfloat16"))(run)
 
     plain, plain_totals = after_a_round()
     kernels = fused.FusedTransformer.of

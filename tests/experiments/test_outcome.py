@@ -1,176 +1,16 @@
-"""What is pooled and what is not, and verdicts on hand-made outcomes."""
+"""What is pooled and what is not, and which series of a cell is judged."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
-from experiments.made_up import HERE, RACE, TARGET, flat, write, write_race
+from experiments.made_up import RACE, TARGET, flat, write, write_race
 
-from wmg import plots
+from wmg import config
 from wmg.config import BadInput
-from wmg.experiments.outcome import Outcome, judge, pool
-from wmg.experiments.target import Claim
-
-
-def outcome(*values, error=None):
-    return Outcome(
-        values=np.array(values, float), curve=None, seconds=1.0, hardware=[HERE],
-        commands=["x"], steps=None, error=error,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("value", "verdict"),
-    [(99.6, "holds"), (99.9, "holds"), (99.3, "holds"), (99.92, "fails"), (99.28, "fails")],
-)
-def test_a_number_equals_the_papers_if_it_is_within_the_margin(value, verdict):
-    claim = Claim("x", "a", "equals", 99.6, 0.3)
-    assert judge(claim, {"a": outcome(value)}, {"a", "b"})[0] == verdict
-
-
-def test_without_a_margin_only_the_same_number_is_equal():
-    claim = Claim("x", "a", "equals", 132_507)
-    assert judge(claim, {"a": outcome(132_507)}, {"a", "b"})[0] == "holds"
-    assert judge(claim, {"a": outcome(132_508)}, {"a", "b"})[0] == "fails"
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "verdict"),
-    [(92.0, None, "holds"), (91.0, None, "fails"), (92.0, 0.4, "holds"), (92.0, 0.6, "fails")],
-)
-def test_above_a_number_means_by_more_than_two_standard_errors(value, error, verdict):
-    claim = Claim("x", "a", "above", 91)
-    assert judge(claim, {"a": outcome(value, error=error)}, {"a", "b"})[0] == verdict
-
-
-def test_a_single_trained_run_has_no_standard_error_and_its_verdict_says_so():
-    curve = plots.Curve(np.array([5.0]), np.array([[94.9]]))
-    alone = dataclasses.replace(outcome(94.9), curve=curve)
-    assert np.isnan(alone.standard_error)
-    verdict = judge(Claim("x", "a", "above", 93.4), {"a": alone}, {"a", "b"})
-    assert verdict == ("holds", "94.90 against 93.40, from a single run")
-    assert judge(Claim("x", "a", "above", 95), {"a": alone}, {"a", "b"})[0] == "fails"
-
-
-@pytest.mark.parametrize(
-    ("other", "verdict"),
-    [((86, 88), "holds"), ((88, 90), "fails"), ((94, 96), "fails")],
-)
-def test_above_a_cell_counts_the_errors_of_both(other, verdict):
-    # Two values 2 apart have standard error 1, so the gap must exceed 2 * sqrt(2) = 2.83.
-    cells = {"a": outcome(90, 92), "b": outcome(*other)}
-    assert judge(Claim("x", "a", "above", "b"), cells, {"a", "b"})[0] == verdict
-
-
-@pytest.mark.parametrize(("margin", "verdict"), [(3.9, "holds"), (4.1, "fails")])
-def test_above_a_cell_also_means_by_more_than_the_margin(margin, verdict):
-    cells = {"a": outcome(90, 92), "b": outcome(86, 88)}
-    assert judge(Claim("x", "a", "above", "b", margin), cells, {"a", "b"})[0] == verdict
-
-
-@pytest.mark.parametrize(
-    ("claim", "cells", "why"),
-    [
-        (Claim("x", "a", "above", "b"), {"a": outcome(1, 2)}, "not all cells were run"),
-        (Claim("x", "a", "above", "b"), {"b": outcome(1, 2)}, "not all cells were run"),
-        (
-            Claim("x", "a", "above", "b"),
-            {"a": outcome(1, 2), "b": outcome()},
-            "every run diverged",
-        ),
-        (Claim("x", "a", "equals", 1), {"a": outcome()}, "every run diverged"),
-        (
-            Claim("x", "a", "above", "b"),
-            {"a": outcome(9), "b": outcome(1, 2)},
-            "9.00 against 1.50, from a single run",
-        ),
-        (
-            Claim("x", "a", "equals", 9, full_scale=True),
-            {"a": outcome(9)},
-            "9.00 after fewer steps than in the paper",
-        ),
-    ],
-)
-def test_what_cannot_be_judged_is_not_and_says_why(claim, cells, why):
-    assert judge(claim, cells, set()) == ("not judged", why)
-
-
-@pytest.mark.parametrize(
-    ("after", "verdict", "numbers"),
-    [
-        (10, "fails", "15.00 against 20.00, standard error of the gap 5.00"),
-        (20, "holds", "35.00 against 20.00, standard error of the gap 5.00"),
-        (15, "not judged", "no score after 15 steps"),
-    ],
-)
-def test_a_claim_may_be_of_an_earlier_time(after, verdict, numbers):
-    scores = np.array([[10.0, 30.0, 1.0], [20.0, 40.0, 1.0]])
-    curve = plots.Curve(np.array([10.0, 20.0, 30.0]), scores)
-    cells = {"a": dataclasses.replace(outcome(1, 1), curve=curve)}
-    assert judge(Claim("x", "a", "above", 20, after=after), cells, set()) == (verdict, numbers)
-
-
-def test_a_claim_of_full_scale_is_judged_at_full_scale():
-    claim = Claim("x", "a", "equals", 9, full_scale=True)
-    assert judge(claim, {"a": outcome(9)}, {"a", "b"})[0] == "holds"
-    assert judge(claim, {"a": outcome(9), "b": outcome(9)}, {"b"})[0] == "not judged"
-    assert judge(claim, {"a": outcome(9), "b": outcome(9)}, {"a"})[0] == "holds"
-
-
-def test_a_verdict_comes_with_its_numbers():
-    cells = {"a": outcome(90, 92), "b": outcome(86, 88)}
-    assert judge(Claim("x", "a", "above", "b"), cells, {"a", "b"})[1] == (
-        "91.00 against 87.00, standard error of the gap 1.41"
-    )
-
-
-def needed(*steps):
-    """An outcome of runs with a goal; None for one that did not meet it."""
-    found = outcome(*[np.inf if x is None else x for x in steps])
-    return dataclasses.replace(found, censored=True)
-
-
-@pytest.mark.parametrize(
-    ("steps", "verdict"),
-    [((1.9, 2.0, 2.1), "holds"), ((1.9, 2.01, 2.1), "fails"), ((2.0,), "holds")],
-)
-def test_below_a_number_means_that_the_median_is_no_higher(steps, verdict):
-    claim = Claim("x", "a", "below", 1.6, times=1.25)
-    assert judge(claim, {"a": needed(*steps)}, {"a", "b"})[0] == verdict
-
-
-FAST, FASTER = np.linspace(10, 11, 30), np.linspace(1, 1.1, 30)
-HALF = [*[1.0] * 10, *[None] * 20]
-"""More than half of these runs did not meet their goal."""
-
-
-@pytest.mark.parametrize(
-    ("ours", "other", "times", "verdict"),
-    [
-        (FASTER, FAST, 1.0, "holds"),
-        (FAST, FASTER, 1.0, "fails"),
-        (FAST, FAST + 0.1, 1.0, "fails"),  # by less than two standard errors
-        (FAST, FAST + 0.6, 1.0, "holds"),  # by more than four
-        (FASTER, FAST, 0.15, "holds"),
-        (FASTER, FAST, 0.1, "fails"),  # a tenth, but not by more than errors
-        (FAST, HALF, 1.0, "holds"),
-        (HALF, FAST, 1.0, "fails"),
-        (HALF, HALF, 1.0, "not judged"),
-        ([1.0], FAST, 1.0, "not judged"),
-    ],
-)
-def test_below_a_cell_means_by_more_than_two_standard_errors(ours, other, times, verdict):
-    cells = {"a": needed(*ours), "b": needed(*other)}
-    assert judge(Claim("x", "a", "below", "b", times=times), cells, {"a", "b"})[0] == verdict
-
-
-def test_medians_that_nobody_reached_are_named_in_the_verdict():
-    cells = {"a": needed(*HALF), "b": needed(*HALF), "c": needed(*FAST)}
-    assert (
-        judge(Claim("x", "a", "below", "b"), cells, {"a", "b"})[1] == "neither median was reached"
-    )
-    assert judge(Claim("x", "c", "below", "a"), cells, {"a", "b"})[1] == "10.50 against -"
+from wmg.efficiency import Trial
+from wmg.experiments import result_file
+from wmg.experiments.outcome import Outcome, crossings_on_grid, other_settings, pool
 
 
 def test_groups_that_were_tested_at_other_steps_are_pooled_where_both_were(tmp_path):
@@ -180,7 +20,7 @@ def test_groups_that_were_tested_at_other_steps_are_pooled_where_both_were(tmp_p
         scores = [[float(10 * group + run + s / 100) for s in steps] for run in range(2)]
         data |= {"steps": steps, "scores": scores, "scores_in_240_steps": scores}
         path.write_text(json.dumps(data))
-    pooled = pool("made-up", TARGET, tmp_path)["wmg"]
+    (pooled,) = pool("made-up", TARGET, tmp_path)["wmg"]
     assert pooled.diverged == 0 and pooled.runs == 4
     for curve in (pooled.curve, pooled.longer):
         assert curve is not None and curve.steps.tolist() == [700]
@@ -244,3 +84,130 @@ def test_results_with_other_intervals_are_not_pooled(tmp_path):
     write_race(tmp_path, "wmg", 1, [1700.0], seed=1, report_every=50)
     with pytest.raises(BadInput, match="another config"):
         pool("race", RACE, tmp_path)
+
+
+def test_results_of_another_precision_are_not_pooled(tmp_path):
+    one = write_race(tmp_path, "wmg", 0, [1500.0], seed=0, about={"precision": "float32"})
+    other = write_race(tmp_path, "wmg", 1, [1700.0], seed=1, about={"precision": "tf32"})
+    with pytest.raises(BadInput) as refusal:
+        pool("race", RACE, tmp_path)
+    told = f"{other} has another precision than {one}, so they cannot be pooled"
+    assert str(refusal.value) == told
+
+
+def series(out, target=RACE, name="race"):
+    return [(each.series, each.centre) for each in pool(name, target, out)["wmg"]]
+
+
+def test_a_rerun_is_shown_after_the_first_whatever_it_came_to(tmp_path):
+    later = {"started": "2026-11-18T10:00:00+00:00"}
+    first = {"started": "2026-11-17T10:00:00+00:00"}
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0, series="again-01", about=later)
+    write_race(tmp_path, "wmg", 0, [1900.0], seed=0, about=first)
+    assert series(tmp_path) == [("", 1.9), ("again-01", 1.5)]
+
+
+def test_the_series_with_the_targets_settings_is_judged_though_it_is_younger(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0, series="v0.1", report_every=50)
+    write_race(tmp_path, "wmg", 0, [1900.0], seed=0, about={"started": "2026-11-18"})
+    assert series(tmp_path) == [("", 1.9), ("v0.1", 1.5)]
+    old = pool("race", RACE, tmp_path)["wmg"][1]
+    assert other_settings(RACE.cells["wmg"], old.results[0]) == [("report_every", 50, 25)]
+
+
+def test_two_series_may_hold_the_same_seeds_and_one_may_not(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0)
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0, series="again-01")
+    assert len(series(tmp_path)) == 2
+    write_race(tmp_path, "wmg", 1, [1500.0], seed=0, series="again-01")
+    with pytest.raises(BadInput, match="both hold the run of seed 0"):
+        series(tmp_path)
+
+
+GRIDDED = config.Goal(0.9, 10, grids=(50, 100))
+GOOD, BAD = (9, 10), (3, 5)
+
+
+def walked(*passed, until):
+    """Tests every 25 steps, passed at some steps; after the first, on the goal's grids alone."""
+    first = min(passed, default=until)
+    steps = [s for s in range(25, until + 1, 25) if s <= first or s % 50 == 0]
+    return [Trial(s, *(GOOD if s in passed else BAD)) for s in steps]
+
+
+def by_brute_force(tests, grid):
+    """Walk along the grid until a test passes; interpolate from the test before."""
+    found = {test.steps: test for test in tests}
+    before, rate = 0, 0.0
+    for steps in range(grid, 1000, grid):
+        if steps not in found:
+            return None
+        test = found[steps]
+        now = test.solved / test.episodes
+        if (test.solved, test.episodes) == GOOD:
+            return before + grid * (0.9 - rate) / (now - rate)
+        before, rate = steps, now
+    return None
+
+
+def write_gridded(out, runs, **changes):
+    about = {"tests": result_file.pack_tests(runs), "precision": "float32"}
+    goal = config.to_dict(GRIDDED)
+    crossings = [by_brute_force(tests, 25) for tests in runs]
+    return write_race(out, "wmg", 0, crossings, seed=0, about=about, goal=goal, **changes)
+
+
+RUNS = [
+    walked(75, 100, until=100),
+    walked(50, 200, until=200),  # passes at 50, fails at 100: needs 200 on the coarsest grid
+    walked(25, 50, 100, until=100),
+    walked(until=400),
+]
+
+
+@pytest.mark.parametrize("grid", [25, 50, 100])
+def test_regridding_equals_walking_along_the_grid(tmp_path, grid):
+    result = result_file.read(write_gridded(tmp_path, RUNS))
+    found = crossings_on_grid(result, grid)
+    assert found == [by_brute_force(tests, grid) for tests in RUNS]
+    (pooled,) = pool("race", RACE, tmp_path, grid)["wmg"]
+    expected = [np.inf if x is None else x / 1000 for x in found]
+    assert pooled.regridded and pooled.values.tolist() == pytest.approx(expected)
+    assert pooled.test_every == grid
+
+
+def test_with_fewer_tests_runs_are_found_to_need_more_steps():
+    expected = {25: [75.0, 50.0, 25.0], 50: [100.0, 50.0, 50.0], 100: [100.0, 200.0, 100.0]}
+    for grid, steps in expected.items():
+        assert [by_brute_force(tests, grid) for tests in RUNS[:3]] == pytest.approx(steps)
+
+
+@pytest.mark.parametrize("grid", [75, 30, 200])
+def test_a_grid_that_runs_were_not_tested_on_to_the_end_is_refused(tmp_path, grid):
+    """Not a multiple of 25; or on a multiple of it, a run ended before it passed a test there."""
+    write_gridded(tmp_path, RUNS)
+    (pooled,) = pool("race", RACE, tmp_path, grid)["wmg"]
+    assert not pooled.regridded and len(pooled.values) == 0
+
+
+def test_results_without_tests_cannot_be_regridded(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0], seed=0)
+    (pooled,) = pool("race", RACE, tmp_path, 50)["wmg"]
+    assert not pooled.regridded
+    (as_tested,) = pool("race", RACE, tmp_path, 25)["wmg"]
+    assert as_tested.regridded and as_tested.centre == 1.5
+
+
+def outcome(*values, **about):
+    return Outcome(np.array(values, float), None, [{}], about.pop("steps", None), **about)
+
+
+def test_an_interval_is_of_the_mean_of_the_median_or_of_one_measured_value():
+    low, high = outcome(*range(100), steps=1).interval
+    assert low == pytest.approx(49.5 - 1.96 * 2.9, abs=0.5) and low + high == pytest.approx(
+        99, 0.02
+    )
+    assert outcome(*[5.0] * 30, *[9.0] * 10, censored=True, steps=1).interval == (5, 5)
+    assert outcome(80.0, error=0.5).interval == pytest.approx((79.02, 80.98))
+    assert outcome(80.0).interval == (80, 80)
+    assert outcome(80.0, steps=1).interval == (-np.inf, np.inf)

@@ -73,30 +73,33 @@ def test_the_json_file_holds_what_is_returned(tmp_path):
 
 
 def test_the_markdown_file_has_a_row_for_each_cell_and_claim(tmp_path):
-    write(tmp_path, "wmg", 0, [flat(90), flat(92)], seed=0)
-    write(tmp_path, "gru", 0, [flat(86), flat(88)], seed=0)
+    write(tmp_path, "wmg", 0, [flat(90), flat(92)] * 50, seed=0)
+    write(tmp_path, "gru", 0, [flat(86), flat(88)] * 50, seed=0)
     made(tmp_path)
     text = (tmp_path / "made-up" / "report.md").read_text()
     assert text.splitlines() == [
         "# Made up",
         "",
-        "Source: nowhere. Scale: 2 of 100 runs: wmg, gru.",
+        "- **worse** (1): WMG 0.91 times the paper's",
         "",
-        "| | ours (% of reward) | s.e. | paper |",
-        "|---|---|---|---|",
-        "| WMG | 91.00 | 1.00 | 99.6 |",
-        "| GRU | 87.00 | 1.00 | - |",
+        "| | ours (% of reward) | 95% | runs | paper | verdict |",
+        "|---|---|---|---|---|---|",
+        "| WMG | 91.00 | 90.80 to 91.20 | 100 | 99.6 | worse |",
+        "| GRU | 87.00 | 86.80 to 87.20 | 100 | - | - |",
         "",
         "| claim | verdict | numbers |",
         "|---|---|---|",
-        "| WMG is above GRU | holds | 91.00 against 87.00, standard error of the gap 1.41 |",
-        "| WMG obtains 99.6% | fails | 91.00 against 99.60 |",
+        "| WMG is above GRU | holds | 91.00 against 87.00, standard error of the difference 0.14 |",
+        "| WMG is above 95% | fails | 90.80 to 91.20 against 95.00 |",
         "",
         "A note.",
         "",
-        "Hardware: abacus, 2020-07-08. Cost: 5.0 s.",
+        "Source: nowhere. Scale: 100 of 100 runs: wmg, gru. A cell matches if the 95% interval of "
+        "its centre lies within 1 of the paper's number: because.",
         "",
-        "Commands, the results of which were pooled:",
+        "Hardware: abacus, 2020-07-08. Products in float32. Cost: 5.0 s.",
+        "",
+        "Commands:",
         "",
         "```",
         "wmg reproduce made-up --cells wmg --groups 0",
@@ -130,7 +133,7 @@ def test_runs_that_were_not_solved_count_as_slower_than_all_others(race):
     assert row["value"] == pytest.approx(1.8)  # of 1.5, 1.7, 1.9 and more than 8
     assert row["first_quartile"] == pytest.approx(1.65) and row["third_quartile"] is None
     assert (row["solved"], row["runs"]) == (3, 4)
-    assert row["interval_of_median"] == [1.5, None] and row["standard_error"] is None
+    assert row["interval"] == [1.5, None] and row["standard_error"] is None
     assert row["test_every"] == 25
     assert row["share_of_time_testing"] == pytest.approx(30 / 80)
 
@@ -162,14 +165,15 @@ def test_a_report_of_efficiency_is_strict_json_and_a_table_with_dashes(race):
     data = report.report("race", RACE, race)
     assert strictly(race / "race" / "report.json") == data
     lines = (race / "race" / "report.md").read_text().splitlines()
-    assert lines[4:8] == [
-        "| thousand interactions | median | quartiles | 95% of median | solved | paper "
-        "| test every | time spent testing |",
-        "|---|---|---|---|---|---|---|---|",
-        "| WMG | 1.80 | 1.65 to - | 1.50 to - | 3 of 4 | 1.6 | 25 steps | 38% |",
-        "| GRU | - | - to - | 2.00 to - | 1 of 4 | 1.7 | 25 steps | 25% |",
+    few = "4 runs; 10 are needed"
+    assert lines[2] == f"- **not judged** (2): WMG ({few}); GRU ({few})"
+    assert lines[6:8] == [
+        "| WMG | 1.80 | 1.50 to - | 1.65 to - | 3 of 4 | 1.6 | not judged | 25 steps | float32 "
+        "| no | 38% |",
+        "| GRU | - | 2.00 to - | - to - | 1 of 4 | 1.7 | not judged | 25 steps | float32 "
+        "| no | 25% |",
     ]
-    assert "| WMG needs fewer than GRU | holds | 1.80 against - |" in lines
+    assert f"| WMG needs fewer than GRU | not judged | 1.80, from {few} |" in lines
 
 
 def test_a_figure_is_drawn_of_medians(race):
@@ -181,8 +185,8 @@ def test_a_cell_that_nobody_solved_is_reported_and_drawn(tmp_path):
     write_race(tmp_path, "wmg", 0, [None, None], seed=0)
     data = report.report("race", RACE, tmp_path)
     assert data["cells"]["wmg"]["value"] is None
-    assert data["cells"]["wmg"]["interval_of_median"] == [None, None]
-    assert data["claims"][0]["verdict"] == "fails"
+    assert data["cells"]["wmg"]["interval"] == [None, None]
+    assert data["claims"][0]["verdict"] == "not judged"
     assert (tmp_path / "race" / "figure.png").exists()
 
 
@@ -202,3 +206,38 @@ def test_a_result_that_lacks_something_is_damaged(tmp_path, missing):
     path.write_text(json.dumps({key: whole[key] for key in whole if key != missing}))
     with pytest.raises(BadInput, match=r"result\.json is damaged"):
         report.report("race", RACE, tmp_path)
+
+
+def test_what_does_not_match_is_said_first_and_what_excludes_the_papers_number_is_named(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1700.0] * 20, seed=0)
+    write_race(tmp_path, "gru", 0, [3000.0] * 20, seed=0)
+    lines = report.markdown(report.make("race", RACE, tmp_path)).splitlines()
+    assert lines[2:4] == [
+        "- **worse** (1): GRU 1.76 times the paper's",
+        "- **matches** (1): WMG 1.06 times the paper's, interval excludes it",
+    ]
+
+
+def test_a_rerun_is_shown_and_the_first_is_judged(tmp_path):
+    later = {"started": "2026-11-18"}
+    write_race(tmp_path, "wmg", 0, [3000.0] * 20, seed=0, about={"started": "2026-11-17"})
+    write_race(tmp_path, "wmg", 0, [1600.0] * 20, seed=0, series="again-01", about=later)
+    data = report.make("race", RACE, tmp_path)
+    assert data["cells"]["wmg"]["verdict"] == "worse"
+    (other,) = data["other_series"]["wmg"]
+    assert (other["series"], other["value"], other["other_settings"]) == ("again-01", 1.6, [])
+    row = "| WMG | again-01 | 1.60 | 1.60 to 1.60 | 20 | float32 | 2020-07-08 | none: a rerun |"
+    assert row in report.markdown(data)
+
+
+def test_a_regridded_report_says_what_cannot_be_and_writes_nothing(tmp_path):
+    write_race(tmp_path, "wmg", 0, [1500.0] * 20, seed=0)
+    data = report.make("race", RACE, tmp_path, 100)
+    row = data["cells"]["wmg"]
+    assert (row["value"], row["verdict"], row["why"]) == (
+        None,
+        "not judged",
+        "cannot be re-gridded",
+    )
+    assert "| WMG | cannot be re-gridded |" in report.markdown(data)
+    assert not (tmp_path / "race" / "report.md").exists()

@@ -60,9 +60,9 @@ def test_its_agent_is_the_second_form_of_the_authors():
 
 
 def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
-    assert reproduce.count(Cell("WMG", PRESET))["value"] == 4_508_182
+    assert reproduce.count(Cell("WMG", PRESET), reproduce.Scale())["value"] == 4_508_182
     target = experiments.TARGETS["sokoban-parameter-count"]
-    assert [claim.other for claim in target.claims] == [4_508_182]
+    assert [cell.paper for cell in target.cells.values()] == [4_508_182]
 
 
 def test_the_figure_is_of_boxoban_and_of_nothing_else():

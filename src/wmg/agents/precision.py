@@ -16,7 +16,7 @@ def in_precision(agent: Learner, precision: str) -> Callable[[Observation, Any],
     Layers compute in the precision of their weights, and normalise in float32. To `decide` is not
     for short numbers: a value needs more than the three digits of bfloat16.
     """
-    if precision == "float32":
+    if precision != "bfloat16":
         return agent.summarise_all
     low = jax.tree.map(lambda x: _cast(x, precision), agent)
 

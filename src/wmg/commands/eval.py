@@ -50,7 +50,7 @@ def run(args: list[str]) -> int:
     args = [re.sub("^--levels(?==|$)", "--env.levels", arg) for arg in args]
     agent, settings, played_on = find_model(name, args)
     options = parse(Eval, args, "wmg eval MODEL", env=played_on)
-    from wmg import checkpoint, models
+    from wmg import checkpoint, models, parallel
 
     options = dataclasses.replace(options, env=checkpoint.settle(options.env))
     env, agent = models.fit(agent, settings, options.env)
@@ -62,7 +62,8 @@ def run(args: list[str]) -> int:
         raise BadInput(f"test_seed must be from 0 to {2**31 - 1:,}, got {options.test_seed}")
     require_new(options.out)
     play = play_levels if isinstance(options.env, Sokoban) else play_episodes
-    play(name, env, agent, options)
+    with parallel.products(settings.precision):
+        play(name, env, agent, options)
     return 0
 
 

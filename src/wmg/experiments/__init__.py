@@ -12,6 +12,18 @@ from wmg.experiments.target import Target
 PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS, **sokoban.PRESETS}
 TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS, **sokoban.TARGETS}
 
+
+def scored_after(name: str, cell: str) -> list[tuple[str, str]]:
+    """(target, cell) of every transfer that scores the models of a trained cell."""
+    return [
+        (other, each)
+        for other, target in TARGETS.items()
+        if target.models == name
+        for each, of in target.cells.items()
+        if of.trained == cell
+    ]
+
+
 MOST_NAMES = 12
 """A sentence that names more than this is not one to read."""
 

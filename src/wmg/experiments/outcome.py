@@ -1,4 +1,9 @@
-"""What came of the cells of a target, pooled over groups, and whether claims hold of it."""
+"""What came of the cells of a target: results pooled into series, with values and intervals.
+
+Results are pooled only with equal settings, precision and test interval, and disjoint seeds. The
+results in one folder are a series; a cell may have several (`again-01`, ...). The first with the
+target's own settings is the one that is judged, or the oldest if none has them; reports show all.
+"""
 
 import dataclasses
 import pathlib
@@ -6,37 +11,41 @@ from typing import Any
 
 import numpy as np
 
-from wmg import plots, stats
-from wmg.config import BadInput
-from wmg.experiments.reproduce import SCORES_LONGER, TRAINING, read_result
-from wmg.experiments.target import Claim, Target
+from wmg import config, plots, stats
+from wmg.config import BadInput, Config, Goal
+from wmg.efficiency import crossing_on_grid
+from wmg.experiments import result_file
+from wmg.experiments.reproduce import SCORES_LONGER, TRAINING
+from wmg.experiments.result_file import Json
+from wmg.experiments.target import Cell, Target
 
 FINAL_POINTS = {"curve": 10}
 """A run's final score on a learning curve is the mean of its last ten reports, the paper's 100k
 steps; of others, it is the last."""
+CONFIDENCE_Z = 1.96
 
 
 @dataclasses.dataclass
 class Outcome:
-    """A cell's results, pooled over groups."""
+    """The results of a series, pooled."""
 
     values: np.ndarray
     """One final value per run that has one: a run that diverged has none. Of runs with a goal,
     what each needed to meet it, infinite if it did not."""
     curve: plots.Curve | None
-    seconds: float
-    hardware: list[dict[str, Any]]
-    commands: list[str]
+    results: list[Json]
     steps: int | None
+    series: str = ""
+    """The folder in its cell; empty for the cell's own."""
     error: float | None = None
     """Standard error of a single measured value."""
     diverged: int = 0
     censored: bool = False
     """Whether values may be infinite, so that medians are reported instead of means."""
-    testing: float = 0.0
-    """Seconds spent on tests of goals."""
     test_every: int | None = None
-    """Steps between two of them."""
+    """Steps between two tests of a goal."""
+    regridded: bool = True
+    """Whether the values are of the test interval that was asked for, where one was."""
     longer: plots.Curve | None = None
     """The curve if levels may be played for longer, where there are levels."""
     training: plots.Curve | None = None
@@ -48,6 +57,16 @@ class Outcome:
         return len(self.values) + (0 if self.censored else self.diverged)
 
     @property
+    def seconds(self) -> float:
+        """How long all of it took."""
+        return sum(result.get("seconds", 0.0) for result in self.results)
+
+    @property
+    def testing(self) -> float:
+        """Seconds spent on tests of goals."""
+        return sum(result.get("testing_seconds", 0.0) for result in self.results)
+
+    @property
     def centre(self) -> float:
         """The mean of the values, or their median."""
         if not len(self.values):
@@ -57,15 +76,32 @@ class Outcome:
         return float(self.values.mean())
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% confidence interval of the centre; all numbers where a trained run is alone."""
+        if self.censored and len(self.values) > 1:
+            return stats.censored_median_interval(self.values)
+        if len(self.values) > 1:
+            return stats.bootstrap(self.values, np.mean)
+        if self.trained or not len(self.values):
+            return -np.inf, np.inf
+        half = CONFIDENCE_Z * (self.error or 0.0)
+        return self.centre - half, self.centre + half
+
+    @property
     def standard_error(self) -> float:
         """Of the centre; infinite where the median's interval has no upper end, not a number where
         there is one run alone."""
         if self.censored:
-            low, high = stats.censored_median_interval(self.values)
-            return (high - low) / 3.92 if np.isfinite(high) else np.inf
+            low, high = self.interval
+            return (high - low) / (2 * CONFIDENCE_Z) if np.isfinite(high) else np.inf
         if len(self.values) < 2:
-            return float("nan") if self.curve else self.error or 0.0
+            return float("nan") if self.trained else self.error or 0.0
         return float(self.values.std(ddof=1) / len(self.values) ** 0.5)
+
+    @property
+    def trained(self) -> bool:
+        """Whether this is of trained runs, which differ by chance."""
+        return self.steps is not None
 
     def after(self, steps: int) -> "Outcome | None":
         """What it was after so many steps, if its curve has a point there."""
@@ -75,63 +111,125 @@ class Outcome:
         return dataclasses.replace(self, values=scores[np.isfinite(scores)])
 
 
-def pool(name: str, target: Target, out: pathlib.Path) -> dict[str, Outcome]:
-    """The outcome of each cell that has results."""
+def pool(
+    name: str, target: Target, out: pathlib.Path, interval: int | None = None
+) -> dict[str, list[Outcome]]:
+    """The outcomes of each cell that has results, one for each series, the judged one first.
+
+    With an `interval`, values of runs with a goal are what they would have needed if tested so
+    seldom.
+    """
     outcomes = {}
-    for cell in target.cells:
-        files = sorted((out / name / cell).glob("**/result.json"))
-        results = [read_result(file) for file in files]
-        if results:
-            outcomes[cell] = _pool_cell(files, results, FINAL_POINTS.get(target.measure, 1))
+    for cell, asked in target.cells.items():
+        if found := series_of(out / name / cell):
+            outcomes[cell] = [
+                _pool_series(series, files, target, interval)
+                for series, files in sorted(found.items(), key=lambda each: _rank(asked, each))
+            ]
     if not outcomes:
         raise BadInput(f"there are no results of {name} in {out}")
     return outcomes
 
 
-def _pool_cell(
-    files: list[pathlib.Path], results: list[dict[str, Any]], final_points: int
+def series_of(cell: pathlib.Path) -> dict[str, dict[pathlib.Path, Json]]:
+    """The results of a cell by series."""
+    found: dict[str, dict[pathlib.Path, Json]] = {}
+    for file in sorted(cell.glob(f"**/{result_file.NAME}")):
+        place = file.parent.relative_to(cell)
+        grouped = place.name.startswith("group-")
+        series = (place.parent if grouped else place).as_posix()
+        found.setdefault("" if series == "." else series, {})[file] = result_file.read(file)
+    return found
+
+
+def other_settings(asked: Cell, result: Json) -> list[tuple[str, Any, Any]]:
+    """Settings in which a result differs from its cell's, but for its size: name and values."""
+    if "config" not in result:
+        return []
+    try:
+        there = config.from_dict(Config, result["config"])
+    except BadInput:
+        return [("config", None, None)]
+    same = {"runs": there.runs, "seed": there.seed, "steps": there.steps}
+    wanted = dataclasses.replace(asked.config, **same)
+    there = dataclasses.replace(there, precision=result_file.precision_of(result))
+    return config.differences(there, wanted)
+
+
+def _rank(asked: Cell, each: tuple[str, dict[pathlib.Path, Json]]) -> tuple:
+    series, files = each
+    first = next(iter(files.values()))
+    began = min(result.get("started") or result["hardware"]["date"] for result in files.values())
+    return bool(other_settings(asked, first)), began, series
+
+
+def _pool_series(
+    series: str, files: dict[pathlib.Path, Json], target: Target, interval: int | None
 ) -> Outcome:
-    hardware = [result["hardware"] for result in results]
-    commands = [result["command"] for result in results]
-    seconds = sum(result.get("seconds", 0.0) for result in results)
+    results = list(files.values())
     if "value" in results[0]:
-        values = np.array([results[0]["value"]], float)
-        error = results[0].get("standard_error")
-        return Outcome(values, None, seconds, hardware, commands, None, error)
-    kinds = [
-        {k: v for k, v in result["config"].items() if k not in ("runs", "seed")}
-        for result in results
-    ]
-    for file, kind in zip(files, kinds, strict=True):
-        if kind != kinds[0]:
-            raise BadInput(f"{file} has another config than {files[0]}, so they cannot be pooled")
-    _require_disjoint_seeds(files, results)
+        return _single(series, results)
+    _require_alike(files)
+    _require_disjoint_seeds(files)
     if "crossings" in results[0]:
-        return _pool_crossings(results, seconds, hardware, commands)
+        return _pool_crossings(series, results, interval)
     if SCORES_LONGER in results[0]:
         results = _tested_alike(results)
-    scores = _stack([row for result in results for row in result["scores"]])
+    scores = _stack([row for result in results for row in result_file.scores_of(result)])
     finished = np.isfinite(scores[:, -1])
     steps = max((result.get("steps", []) for result in results), key=len)
     curve = plots.Curve(np.array(steps, float), scores) if steps else None
     longer = None
     if curve and SCORES_LONGER in results[0]:
-        rows = [row for result in results for row in result[SCORES_LONGER]]
+        rows = [row for result in results for row in result_file.scores_of(result, SCORES_LONGER)]
         longer = plots.Curve(curve.steps, _stack(rows))
     training = [result[TRAINING] for result in results if TRAINING in result]
+    final_points = FINAL_POINTS.get(target.measure, 1)
     return Outcome(
-        np.nanmean(scores[finished, -final_points:], axis=1), curve, seconds, hardware, commands,
-        kinds[0]["steps"], diverged=int((~finished).sum()), longer=longer,
+        np.nanmean(scores[finished, -final_points:], axis=1), curve, results,
+        results[0]["config"]["steps"], series, diverged=int((~finished).sum()), longer=longer,
         training=_training_curve(training) if training else None,
     )  # fmt: skip
 
 
-def _tested_alike(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _single(series: str, results: list[Json]) -> Outcome:
+    """A measured value; of a speed, every timed chunk is one."""
+    result = results[0]
+    values = result.get("steps_per_second_each_chunk") or [result["value"]]
+    return Outcome(
+        np.array(values, float), None, results, None, series, result.get("standard_error")
+    )
+
+
+def _require_alike(files: dict[pathlib.Path, Json]) -> None:
+    """Refuse to pool results of different settings or precision."""
+    first, *others = files
+    for file in others:
+        for what, of in (("config", _kind), ("precision", result_file.precision_of)):
+            if of(files[file]) != of(files[first]):
+                raise BadInput(f"{file} has another {what} than {first}, so they cannot be pooled")
+
+
+def _kind(result: Json) -> Json:
+    return {k: v for k, v in result["config"].items() if k not in ("runs", "seed")}
+
+
+def _require_disjoint_seeds(files: dict[pathlib.Path, Json]) -> None:
+    seen: dict[int, pathlib.Path] = {}
+    for file, result in files.items():
+        first = result["config"]["seed"]
+        for seed in range(first, first + result["config"]["runs"]):
+            if seed in seen:
+                raise BadInput(f"{file} and {seen[seed]} both hold the run of seed {seed}")
+            seen[seed] = file
+
+
+def _tested_alike(results: list[Json]) -> list[Json]:
     """Results of levels, without tests that not all groups have had: a group that went on from
     fewer steps was tested there, too."""
     common = set.intersection(*(set(result["steps"]) for result in results))
 
-    def shared(result: dict[str, Any]) -> dict[str, Any]:
+    def shared(result: Json) -> Json:
         kept = [i for i, steps in enumerate(result["steps"]) if steps in common]
         rows = {
             name: [[row[i] for i in kept] for row in result[name]]
@@ -142,84 +240,44 @@ def _tested_alike(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [shared(result) for result in results]
 
 
-def _training_curve(parts: list[dict[str, Any]]) -> plots.Curve:
+def _training_curve(parts: list[Json]) -> plots.Curve:
     """Of groups that went equally far but for a window, at the steps of the longest."""
-    rows = [row for part in parts for row in part["scores"]]
+    rows = [row for part in parts for row in result_file.scores_of(part)]
     steps = max((part["steps"] for part in parts), key=len)
     return plots.Curve(np.array(steps, float), _stack(rows))
 
 
-def _stack(rows: list[list[float | None]]) -> np.ndarray:
+def _stack(rows: list[np.ndarray]) -> np.ndarray:
     """A row for each run; the end is missing where a whole group diverged."""
     scores = np.full((len(rows), max(len(row) for row in rows)), np.nan)
     for line, row in zip(scores, rows, strict=True):
-        line[: len(row)] = np.array(row, float)
+        line[: len(row)] = row
     return scores
 
 
-def _pool_crossings(results: list[dict], seconds: float, hardware: list, commands: list) -> Outcome:
-    steps = [np.inf if x is None else x for result in results for x in result["crossings"]]
+def _pool_crossings(series: str, results: list[Json], interval: int | None) -> Outcome:
     settings = results[0]["config"]
+    every = settings["report_every"]
+    if interval is None or interval == every:
+        steps = [x for result in results for x in result["crossings"]]
+    else:
+        steps = [x for result in results for x in crossings_on_grid(result, interval)]
+    regridded = not any(x is not None and np.isnan(x) for x in steps)
+    values = np.array([np.inf if x is None else x for x in steps if regridded]) / 1000
     return Outcome(
-        np.array(steps) / 1000,
-        None,
-        seconds,
-        hardware,
-        commands,
-        settings["steps"],
+        values, None, results, settings["steps"], series,
         diverged=sum(result["diverged"] for result in results),
-        censored=True,
-        testing=sum(result["testing_seconds"] for result in results),
-        test_every=settings["report_every"],
-    )
+        censored=True, test_every=interval or every, regridded=regridded,
+    )  # fmt: skip
 
 
-def _require_disjoint_seeds(files: list[pathlib.Path], results: list[dict]) -> None:
-    seen: dict[int, pathlib.Path] = {}
-    for file, result in zip(files, results, strict=True):
-        first = result["config"]["seed"]
-        for seed in range(first, first + result["config"]["runs"]):
-            if seed in seen:
-                raise BadInput(f"{file} and {seen[seed]} both hold the run of seed {seed}")
-            seen[seed] = file
-
-
-def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> tuple[str, str]:
-    """A verdict, 'holds', 'fails' or 'not judged', and the numbers behind it. `full` has the cells
-    that were run for as many steps as in the paper."""
-    ours = outcomes.get(claim.cell)
-    other = outcomes.get(claim.other) if isinstance(claim.other, str) else None
-    if ours is None or (isinstance(claim.other, str) and other is None):
-        return "not judged", "not all cells were run"
-    if claim.after is not None and (ours := ours.after(claim.after)) is None:
-        return "not judged", f"no score after {claim.after:,} steps"
-    if any(len(outcome.values) == 0 for outcome in (ours, other) if outcome):
-        return "not judged", "every run diverged"
-    if claim.full_scale and {claim.cell, claim.other} & outcomes.keys() - full:
-        return "not judged", f"{ours.centre:.2f} after fewer steps than in the paper"
-    value = claim.times * (float(claim.other) if other is None else other.centre)
-    numbers = f"{number(ours.centre)} against {number(value)}"
-    if claim.kind == "equals":
-        verdict = abs(ours.centre - value) <= claim.margin + 1e-9
-        return ("holds" if verdict else "fails"), numbers
-    if other is not None and min(len(ours.values), len(other.values)) < 2:
-        return "not judged", f"{numbers}, from a single run"
-    if np.isinf(ours.centre) and np.isinf(value):
-        return "not judged", "neither median was reached"
-    gap = ours.centre - value if claim.kind == "above" else value - ours.centre
-    error = np.hypot(ours.standard_error, claim.times * other.standard_error if other else 0.0)
-    if np.isinf(gap):  # one of the two was not solved by half of its runs
-        return ("holds" if gap > 0 else "fails"), numbers
-    if other is None and claim.kind == "below":  # an upper limit for our own number
-        return ("holds" if gap >= 0 else "fails"), numbers
-    if np.isnan(error):
-        return ("holds" if gap > claim.margin else "fails"), f"{numbers}, from a single run"
-    verdict = gap > max(claim.margin, 2 * error)
-    return ("holds" if verdict else "fails"), f"{numbers}, standard error of the gap {error:.2f}"
-
-
-def number(value: float | None) -> str:
-    """A number as a table shows it."""
-    if value is None or not np.isfinite(value):
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+def crossings_on_grid(result: Json, interval: int) -> list[float | None]:
+    """What each run would have needed if tested every `interval` steps; NaN if that is unknown."""
+    settings = result["config"]
+    if not result_file.has_tests(result) or interval % settings["report_every"]:
+        return [float("nan")] * settings["runs"]
+    goal = config.from_dict(Goal, settings["goal"], "config.goal")
+    every = settings["report_every"]
+    return [
+        crossing_on_grid(tests, goal, every, interval) for tests in result_file.tests_of(result)
+    ]

@@ -1,4 +1,4 @@
-"""From the results of a target to JSON, Markdown and a figure, with a verdict per claim."""
+"""From the results of a target to JSON, Markdown and figures, with a verdict per cell and claim."""
 
 import json
 import pathlib
@@ -10,46 +10,69 @@ import numpy as np
 from wmg import plots, stats
 from wmg.checkpoint import write_atomically
 from wmg.config import BadInput
-from wmg.experiments.outcome import Outcome, judge, number, pool
+from wmg.experiments import result_file, verdict
+from wmg.experiments.outcome import Outcome, other_settings, pool
 from wmg.experiments.reproduce import GROUPED, LONGER
 from wmg.experiments.target import Target
+from wmg.experiments.verdict import number
+
+Json = dict[str, Any]
+FIRST = ("worse", "better", "not judged", "matches", None)
+"""The order in which a summary names verdicts: what does not match comes first."""
 
 
-def report(name: str, target: Target, out: pathlib.Path) -> dict[str, Any]:
+def report(name: str, target: Target, out: pathlib.Path) -> Json:
     """Write report.json, report.md and figures; return what the JSON says."""
-    outcomes = pool(name, target, out)
-    full = {
-        cell
-        for cell, outcome in outcomes.items()
-        if outcome.steps is None or outcome.steps >= target.cells[cell].config.steps
-    }
-    data = {
+    data, folder = make(name, target, out), out / name
+    write_atomically(folder / "report.json", (json.dumps(data, indent=1) + "\n").encode())
+    write_atomically(folder / "report.md", markdown(data).encode())
+    try:
+        _draw(target, judged(pool(name, target, out)), folder)
+    except BadInput as missing:
+        print(f"no figure: {missing}", file=sys.stderr)
+    return data
+
+
+def make(name: str, target: Target, out: pathlib.Path, interval: int | None = None) -> Json:
+    """The report of a target, from its results alone; with an `interval`, re-gridded to it."""
+    series = pool(name, target, out, interval)
+    outcomes = judged(series)
+    full = {cell for cell, outcome in outcomes.items() if _is_full(target, cell, outcome)}
+    results = [result for each in series.values() for o in each for result in o.results]
+    claims = [(claim.text, *verdict.judge(claim, outcomes, full)) for claim in target.claims]
+    return {
         "target": name,
         "title": target.title,
         "source": target.source,
         "unit": target.unit,
-        "commands": _distinct([c for o in outcomes.values() for c in o.commands]),
+        "measure": target.measure,
+        "test_interval": interval,
+        "band": {"size": target.band.size, "relative": target.band.relative,
+                 "reason": target.band.reason},
+        "commands": _distinct([result["command"] for result in results]),
         "scale": _scale(target, outcomes),
         "cells": {cell: _row(target, cell, outcome) for cell, outcome in outcomes.items()},
+        "other_series": {
+            cell: [_other(target, cell, outcome) for outcome in each[1:]]
+            for cell, each in series.items() if each[1:]
+        },
         "over_time": _over_time(target, outcomes) | target.published,
-        "claims": [
-            dict(zip(("claim", "verdict", "numbers"), (claim.text, *judge(claim, outcomes, full)),
-                     strict=True))
-            for claim in target.claims
-        ],
+        "claims": [dict(zip(("claim", "verdict", "numbers"), claim, strict=True))
+                   for claim in claims],
         "not_run": _not_run(name, target, outcomes),
         "note": target.note,
-        "cost_seconds": round(sum(outcome.seconds for outcome in outcomes.values()), 1),
-        "hardware": _distinct([h for outcome in outcomes.values() for h in outcome.hardware]),
+        "cost_seconds": round(sum(result.get("seconds", 0.0) for result in results), 1),
+        "hardware": _distinct([result["hardware"] for result in results]),
     }  # fmt: skip
-    folder = out / name
-    write_atomically(folder / "report.json", (json.dumps(data, indent=1) + "\n").encode())
-    write_atomically(folder / "report.md", markdown(data).encode())
-    try:
-        _draw(target, outcomes, folder)
-    except BadInput as missing:
-        print(f"no figure: {missing}", file=sys.stderr)
-    return data
+
+
+def judged(series: dict[str, list[Outcome]]) -> dict[str, Outcome]:
+    """The outcome of each cell that verdicts are about."""
+    return {cell: outcomes[0] for cell, outcomes in series.items()}
+
+
+def _is_full(target: Target, cell: str, outcome: Outcome) -> bool:
+    return outcome.steps is None or outcome.steps >= target.cells[cell].config.steps
 
 
 def _draw(target: Target, outcomes: dict[str, Outcome], folder: pathlib.Path) -> None:
@@ -125,28 +148,57 @@ def _scale(target: Target, outcomes: dict[str, Outcome]) -> str:
     return "; ".join(f"{size}: {', '.join(cells)}" for size, cells in alike.items())
 
 
-def _row(target: Target, cell: str, outcome: Outcome) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(target: Target, cell: str, outcome: Outcome) -> Json:
+    """What a report says of one outcome."""
+    paper, found = target.cells[cell].paper, verdict.of_cell(target, cell, outcome)
+    low, high = outcome.interval
+    row: Json = {
         "label": target.cells[cell].label,
-        "paper": target.cells[cell].paper,
+        "paper": paper,
         "value": _finite(outcome.centre),
+        "interval": [_finite(low), _finite(high)],
         "standard_error": _finite(outcome.standard_error),
+        "ratio": _finite(outcome.centre / paper) if paper else None,
+        "verdict": found and found.verdict,
+        "why": found.why if found else "",
+        "excludes_paper": bool(paper is not None and not low <= paper <= high),
+        "runs": outcome.runs,
+        "precision": result_file.precision_of(outcome.results[0]),
+        "commit": _distinct([result_file.commit_of(each) for each in outcome.results]),
+        "seconds": round(outcome.seconds, 1),
     }
     if outcome.censored:
-        low, high = stats.censored_median_interval(outcome.values)
-        return row | {
-            "first_quartile": _finite(stats.censored_quantile(outcome.values, 0.25)),
-            "third_quartile": _finite(stats.censored_quantile(outcome.values, 0.75)),
-            "interval_of_median": [_finite(low), _finite(high)],
-            "runs": outcome.runs,
-            "solved": int(np.isfinite(outcome.values).sum()),
-            "test_every": outcome.test_every,
-            "share_of_time_testing": round(outcome.testing / max(outcome.seconds, 1e-9), 3),
-            "seconds": round(outcome.seconds, 1),
-        }
+        return row | _efficiency_row(outcome)
     if len(outcome.values) > 1:
         row["over_runs"] = stats.summary(outcome.values)
     return row
+
+
+def _efficiency_row(outcome: Outcome) -> Json:
+    values = outcome.values if len(outcome.values) else np.array([np.inf])
+    return {
+        "first_quartile": _finite(stats.censored_quantile(values, 0.25)),
+        "third_quartile": _finite(stats.censored_quantile(values, 0.75)),
+        "runs": sum(result["config"]["runs"] for result in outcome.results),
+        "solved": int(np.isfinite(outcome.values).sum()),
+        "test_every": outcome.test_every,
+        "regridded": outcome.regridded,
+        "has_tests": all(map(result_file.has_tests, outcome.results)),
+        "share_of_time_testing": round(outcome.testing / max(outcome.seconds, 1e-9), 3),
+    }
+
+
+def _other(target: Target, cell: str, outcome: Outcome) -> Json:
+    """What a report says of a series that is not the judged one."""
+    differ = other_settings(target.cells[cell], outcome.results[0])
+    row = _row(target, cell, outcome)
+    shown = ("label", "value", "interval", "runs", "precision", "solved", "test_every", "has_tests")
+    return {
+        "series": outcome.series,
+        **{name: row[name] for name in shown if name in row},
+        "other_settings": [f"{setting} = {there!r}" for setting, there, _ in differ],
+        "date": outcome.results[0]["hardware"]["date"],
+    }
 
 
 def _finite(value: float) -> float | None:
@@ -169,40 +221,99 @@ def _distinct(items: list[Any]) -> list[Any]:
     return [item for i, item in enumerate(items) if item not in items[:i]]
 
 
-def markdown(data: dict[str, Any]) -> str:
-    """The report for people."""
-    lines = [
-        f"# {data['title']}",
-        "",
-        f"Source: {data['source']}. Scale: {data['scale']}.",
-        "",
-    ]
+def markdown(data: Json) -> str:
+    """The report for people: the summary and the table first."""
+    lines = [f"# {data['title']}", ""]
+    if any(row["verdict"] for row in data["cells"].values()):
+        lines += [*_summary(data), ""]
     efficiency = any("solved" in row for row in data["cells"].values())
     lines += _efficiency_table(data) if efficiency else _table(data)
+    if data["claims"]:
+        lines += ["", "| claim | verdict | numbers |", "|---|---|---|"]
+        lines += [f"| {c['claim']} | {c['verdict']} | {c['numbers']} |" for c in data["claims"]]
     if data["over_time"]:
         lines += ["", *_table_over_time(data)]
+    if data["other_series"]:
+        lines += ["", *_other_series(data)]
     if data["not_run"]:
         lines += ["", "Not run:", "", "```", *data["not_run"].values(), "```"]
-    lines += ["", "| claim | verdict | numbers |", "|---|---|---|"]
-    lines += [f"| {c['claim']} | {c['verdict']} | {c['numbers']} |" for c in data["claims"]]
     if data["note"]:
         lines += ["", data["note"]]
+    return "\n".join([*lines, *_fine_print(data), ""])
+
+
+def _fine_print(data: Json) -> list[str]:
     machines = sorted({f"{h['device']}, {h['date']}" for h in data["hardware"]})
-    lines += ["", f"Hardware: {'; '.join(machines)}. Cost: {data['cost_seconds']:,} s."]
-    lines += ["", "Commands, the results of which were pooled:", "", "```"]
-    return "\n".join([*lines, *data["commands"], "```", ""])
+    precisions = sorted({row["precision"] for row in data["cells"].values()})
+    commits = sorted({c for row in data["cells"].values() for c in row["commit"] if c})
+    made = f" Commit: {', '.join(commits)}." if commits else ""
+    return [
+        "",
+        f"Source: {data['source']}. Scale: {data['scale']}. {_band_sentence(data['band'])}",
+        "",
+        f"Hardware: {'; '.join(machines)}. Products in {', '.join(precisions)}.{made} "
+        f"Cost: {data['cost_seconds']:,} s.",
+        "",
+        "Commands:",
+        "",
+        "```",
+        *data["commands"],
+        "```",
+    ]
 
 
-def _table(data: dict[str, Any]) -> list[str]:
-    lines = [f"| | ours ({data['unit']}) | s.e. | paper |", "|---|---|---|---|"]
-    for row in data["cells"].values():
-        paper = "-" if row["paper"] is None else f"{row['paper']:,}"
-        numbers = f"{number(row['value'])} | {number(row['standard_error'])}"
-        lines.append(f"| {row['label']} | {numbers} | {paper} |")
+def _band_sentence(band: Json) -> str:
+    size = f"{band['size']:.0%}" if band["relative"] else f"{band['size']:g}"
+    return (
+        f"A cell matches if the 95% interval of its centre lies within {size} of the paper's "
+        f"number: {band['reason']}."
+    )
+
+
+def _summary(data: Json) -> list[str]:
+    """How many cells have which verdict, and which do not match."""
+    rows = sorted(data["cells"].values(), key=lambda row: FIRST.index(row["verdict"]))
+    lines = []
+    for kind in FIRST[:-1]:
+        those = [row for row in rows if row["verdict"] == kind]
+        if not those:
+            continue
+        names = "; ".join(_named(row) for row in those)
+        lines.append(f"- **{kind}** ({len(those)}): {names}")
     return lines
 
 
-def _table_over_time(data: dict[str, Any]) -> list[str]:
+def _named(row: Json) -> str:
+    ratio = "" if row["ratio"] is None else f" {row['ratio']:.2f} times the paper's"
+    outside = ", interval excludes it" if row["excludes_paper"] else ""
+    why = f" ({row['why']})" if row["why"] else ""
+    return f"{row['label']}{ratio if row['verdict'] != 'not judged' else ''}" + (
+        outside if row["verdict"] == "matches" else why
+    )
+
+
+def _ends(row: Json) -> str:
+    return " to ".join(number(end) for end in row["interval"])
+
+
+def _paper(row: Json) -> str:
+    return "-" if row["paper"] is None else f"{row['paper']:,}"
+
+
+def _table(data: Json) -> list[str]:
+    lines = [
+        f"| | ours ({data['unit']}) | 95% | runs | paper | verdict |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in data["cells"].values():
+        lines.append(
+            f"| {row['label']} | {number(row['value'])} | {_ends(row)} | {row['runs']} "
+            f"| {_paper(row)} | {row['verdict'] or '-'} |"
+        )
+    return lines
+
+
+def _table_over_time(data: Json) -> list[str]:
     """A row for each agent, ours and others, a column for each number of steps."""
     agents = data["over_time"]
     columns = sorted({steps for numbers in agents.values() for steps in numbers})
@@ -216,19 +327,37 @@ def _table_over_time(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _efficiency_table(data: dict[str, Any]) -> list[str]:
+def _efficiency_table(data: Json) -> list[str]:
     lines = [
-        f"| {data['unit']} | median | quartiles | 95% of median | solved | paper | test every "
-        "| time spent testing |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {data['unit']} | median | 95% of median | quartiles | solved | paper | verdict "
+        "| test every | products | tests kept | time spent testing |",
+        "|---" * 11 + "|",
     ]
     for row in data["cells"].values():
         quartiles = f"{number(row['first_quartile'])} to {number(row['third_quartile'])}"
-        interval = " to ".join(number(end) for end in row["interval_of_median"])
-        paper = "-" if row["paper"] is None else f"{row['paper']:,}"
+        median = number(row["value"]) if row["regridded"] else "cannot be re-gridded"
         lines.append(
-            f"| {row['label']} | {number(row['value'])} | {quartiles} | {interval} "
-            f"| {row['solved']} of {row['runs']} | {paper} | {row['test_every']:,} steps "
-            f"| {row['share_of_time_testing']:.0%} |"
+            f"| {row['label']} | {median} | {_ends(row)} | {quartiles} "
+            f"| {row['solved']} of {row['runs']} | {_paper(row)} | {row['verdict'] or '-'} "
+            f"| {row['test_every']:,} steps | {row['precision']} "
+            f"| {'yes' if row['has_tests'] else 'no'} | {row['share_of_time_testing']:.0%} |"
         )
+    return lines
+
+
+def _other_series(data: Json) -> list[str]:
+    lines = [
+        "Other results of the same cells, shown and not judged:",
+        "",
+        "| cell | series | ours | 95% | runs | products | date | other settings |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for rows in data["other_series"].values():
+        for row in rows:
+            settings = ", ".join(row["other_settings"]) or "none: a rerun"
+            lines.append(
+                f"| {row['label']} | {row['series'] or 'first'} | {number(row['value'])} "
+                f"| {_ends(row)} | {row['runs']} | {row['precision']} | {row['date']} "
+                f"| {settings} |"
+            )
     return lines

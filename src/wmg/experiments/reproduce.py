@@ -1,12 +1,15 @@
 """Running a target of the paper, in pieces that can be interrupted and pooled.
 
 A cell's runs are split into groups with disjoint seeds. Each group is trained in a run folder
-of its own and ends as one small `result.json`. A report needs those alone, so groups may run
-at different times on different machines:
+of its own and ends as one small `result.json`, which is never replaced. A report needs those alone,
+so groups may run at different times on different machines:
 
-    OUT/pathfinding/wmg/group-000/train/        a run folder
-    OUT/pathfinding/wmg/group-000/result.json   what came of it
+    OUT/pathfinding/wmg/group-000/train/              a run folder
+    OUT/pathfinding/wmg/group-000/result.json         what came of it
+    OUT/pathfinding/wmg/again-01/group-000/...        the same seeds once more (`--again`)
     OUT/pathfinding/report.{json,md}, figure.png
+
+The groups of a folder, here `wmg` or `again-01`, are a *series*: results that are pooled.
 """
 
 import dataclasses
@@ -21,8 +24,9 @@ import numpy as np
 
 from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, solve, train
 from wmg.agents.wmg import WMG, with_slots
-from wmg.config import NOT_JSON, BadInput, Config
+from wmg.config import NOT_JSON, BadInput, Config, Precision
 from wmg.envs import Sokoban
+from wmg.experiments import result_file
 from wmg.experiments.target import Cell, Target
 from wmg.results import Result
 from wmg.types import Agent, count_parameters
@@ -38,11 +42,14 @@ and with this one."""
 SCORES_LONGER = f"scores_in_{LONGER}_steps"
 TRAINING = "on_training_levels"
 """Where a result has what was solved while learning. Of 900,000 levels nearly all are new then."""
+AGAIN = "again-"
+RELEASED_HEADS = 6
+"""Attention heads of the authors' released Pathfinding models, which come without settings."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much of a target is run. None means as much as in the paper."""
+    """How much of a target is run, and how. None means as in the paper."""
 
     runs: int | None = None
     steps: int | None = None
@@ -50,17 +57,31 @@ class Scale:
     """Runs that are trained at once."""
     groups: tuple[int, ...] | None = None
     """Which groups to run here; by default all."""
+    precision: Precision | None = None
+    again: bool = False
+    """Whether to run what is there once more, beside it."""
+    checkpoints: pathlib.Path = pathlib.Path("checkpoints")
+    """Where the authors' released models are."""
 
     def runs_of(self, target: Target) -> int:
         """How many runs of each cell are asked for."""
         return target.runs if self.runs is None else self.runs
+
+    def settings_of(self, cell: Cell, runs: int, seed: int) -> Config:
+        """What one group of a cell is trained with."""
+        given = {"steps": self.steps, "precision": self.precision}
+        changed = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(cell.config, runs=runs, seed=seed, **changed)
 
     def command(self, name: str, target: Target, cell: str, group: int, steps: int) -> str:
         """The command that does one group alone."""
         parts = f"wmg reproduce {name} --cells {cell} --runs {self.runs_of(target)}"
         if target.measure in TRAINED:
             parts += f" --steps {steps}"
-        return f"{parts} --group-size {self.group_size} --groups {group}"
+        if self.precision is not None:
+            parts += f" --precision {self.precision}"
+        parts += f" --group-size {self.group_size} --groups {group}"
+        return f"{parts} --again" if self.again else parts
 
     def groups_of(self, target: Target) -> list[tuple[int, int, int]]:
         """(number, first seed, runs) of each group to run here."""
@@ -77,35 +98,58 @@ def run_cell(
 ) -> bool:
     """Run what is missing of a cell; whether all that was asked for is now there."""
     if target.measure not in GROUPED:
-        path, command = out / name / cell / "result.json", f"wmg reproduce {name} --cells {cell}"
-        measured = MEASURES[target.measure](target.cells[cell])
-        _write(path, {**measured, "cell": cell, "command": command})
-        return True
-    for group, seed, runs in scale.groups_of(target):
-        place = out / name / cell / f"group-{group:03d}"
-        settings = target.cells[cell].config
-        settings = dataclasses.replace(
-            settings, runs=runs, seed=seed, steps=scale.steps or settings.steps
-        )
+        return measure_cell(name, target, cell, scale, out)
+    groups = scale.groups_of(target)
+    series = series_folder(out / name / cell, [f"group-{group:03d}" for group, *_ in groups], scale)
+    for group, seed, runs in groups:
+        place = series / f"group-{group:03d}"
+        settings = scale.settings_of(target.cells[cell], runs, seed)
         if target.measure in TRAINED:
             check_asked(place, settings)
-        if (place / "result.json").exists():
+        if (place / result_file.NAME).exists():
             continue
         if target.measure == "transfer":
-            result = transfer_group(settings, out / "pathfinding" / cell / place.name)
+            trained = out / target.models / target.cells[cell].trained
+            folder = trained / place.relative_to(out / name / cell) / "train"
+            result = transfer_group(settings, folder, enlarged=target.cells[cell].enlarged)
         else:
             result = TRAINED[target.measure](settings, place / "train", show)
         if result is None:
             return False
         command = scale.command(name, target, cell, group, settings.steps)
-        _write(place / "result.json", {**result, "cell": cell, "command": command})
+        about = {"cell": cell, "command": command, "ended": runfolder.now()}
+        result_file.write(place / result_file.NAME, {**result, **about})
     return True
+
+
+def measure_cell(name: str, target: Target, cell: str, scale: Scale, out: pathlib.Path) -> bool:
+    """Measure a cell that has no runs, unless that was done."""
+    place = series_folder(out / name / cell, [""], scale)
+    if not (place / result_file.NAME).exists():
+        started, command = runfolder.now(), f"wmg reproduce {name} --cells {cell}"
+        command += " --again" if scale.again else ""
+        measured = MEASURES[target.measure](target.cells[cell], scale)
+        about = {"cell": cell, "command": command, "started": started, "ended": runfolder.now()}
+        result_file.write(place / result_file.NAME, {**measured, **about})
+    return True
+
+
+def series_folder(cell: pathlib.Path, groups: list[str], scale: Scale) -> pathlib.Path:
+    """Where the results of a cell go. Once more, that is the first folder `again-01`, `again-02`,
+    ... in which some group is missing: so an interrupted rerun goes on there."""
+    number, place = 0, cell
+    while scale.again and (
+        number == 0 or all((place / group / result_file.NAME).exists() for group in groups)
+    ):
+        number += 1
+        place = cell / f"{AGAIN}{number:02d}"
+    return place
 
 
 def check_asked(place: pathlib.Path, settings: Config) -> None:
     """Refuse a group that is there already, or was begun, but is not what is asked for now."""
-    if (path := place / "result.json").exists():
-        there = config.from_dict(Config, read_result(path).get("config"), str(path))
+    if (path := place / result_file.NAME).exists():
+        there = config.from_dict(Config, result_file.read(path).get("config"), str(path))
     elif (path := place / "train").exists():
         # It may go on for more steps; that fewer are asked for is said when it does.
         there = dataclasses.replace(runfolder.read_config(path), steps=settings.steps)
@@ -113,31 +157,10 @@ def check_asked(place: pathlib.Path, settings: Config) -> None:
     else:
         return
     for name, old, new in config.differences(there, settings):
-        raise BadInput(f"{path} has {name} = {old!r}, not {new!r}: choose another --out")
-
-
-def read_result(path: pathlib.Path) -> dict[str, Any]:
-    """What a `result.json` holds."""
-    result = _read_json(path)
-    if not _is_result(result):
-        raise BadInput(f"{path} is damaged: it does not hold a result")
-    return result
-
-
-def _is_result(data: Any) -> bool:
-    """Whether it has all that reports are made of: a value, or something for each run."""
-    if not isinstance(data, dict) or not {"hardware", "command"} <= data.keys():
-        return False
-    if "config" not in data:
-        return isinstance(data.get("value"), int | float)
-    if "crossings" in data and not {"diverged", "testing_seconds"} <= data.keys():
-        return False
-    rows = data.get("crossings", data.get("scores"))
-    if not isinstance(data["config"], dict) or not isinstance(rows, list):
-        return False
-    numbers = [x for row in rows for x in (row if isinstance(row, list) else [row])]
-    every = len(rows) == data["config"].get("runs")
-    return every and all(isinstance(x, int | float | None) for x in numbers)
+        raise BadInput(
+            f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
+            "or choose another --out"
+        )
 
 
 def _is_test(data: Any) -> bool:
@@ -159,6 +182,17 @@ def _train(settings: Config, folder: pathlib.Path, show: Callable) -> Result | N
     return None if result.stopped else result
 
 
+def about_runs(settings: Config, folder: pathlib.Path | None = None) -> dict[str, Any]:
+    """What every result of trained runs holds beside its numbers."""
+    return {
+        "config": config.to_dict(settings),
+        "precision": parallel.computed_precision(settings.precision),
+        "seeds": [settings.seed, settings.seed + settings.runs - 1],
+        "started": runfolder.started(folder) if folder else runfolder.now(),
+        "hardware": runfolder.hardware(),
+    }
+
+
 def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
     """Train a group, or go on with it. None if that was stopped."""
     result = _train(settings, folder, show)
@@ -167,13 +201,12 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     scores = result.scores.copy()
     scores[result.diverged, -1] = np.nan  # the report in which it diverged is no final score
     return {
-        "config": config.to_dict(settings),
+        **about_runs(settings, folder),
         "steps": [round(float(s), 1) for s in result.steps],
-        "scores": _rounded_rows(scores),
+        "scores": result_file.pack_scores(scores),
         "diverged": int(result.diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
-        "hardware": runfolder.hardware(),
     }
 
 
@@ -199,21 +232,20 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
         own, longer = (test_runs(env, result) for env in (held_out, given_longer))
         seconds = round(result.seconds, 1)
         tests.append({"steps": steps, "solved": own, "longer": longer, "seconds": seconds})
-        _write(done, tests)
+        checkpoint.write_atomically(done, (json.dumps(tests) + "\n").encode())
 
     def by_run(scores: str) -> list[list[float | None]]:
         return [list(row) for row in zip(*(test[scores] for test in tests), strict=True)]
 
     reports, scores = runfolder.read_scores(folder, settings.runs)
     return {
-        "config": config.to_dict(settings),
+        **about_runs(settings, folder),
         "levels": held_out.levels,
         "steps": [test["steps"] for test in tests],
         "scores": by_run("solved"),
         SCORES_LONGER: by_run("longer"),
-        TRAINING: {"steps": reports.round().tolist(), "scores": _rounded_rows(scores)},
+        TRAINING: {"steps": reports.round().tolist(), "scores": result_file.pack_scores(scores)},
         "seconds": tests[-1]["seconds"],
-        "hardware": runfolder.hardware(),
     }
 
 
@@ -232,7 +264,8 @@ def test_runs(settings: config.Sokoban, result: Result) -> list[float | None]:
     shares: list[float | None] = []
     for index, diverged in enumerate(result.diverged):
         agent = parallel.take(result.runs.agent, index)
-        played = None if diverged else solve.play_levels(env, agent, seed=index)
+        with parallel.products(result.config.precision):
+            played = None if diverged else solve.play_levels(env, agent, seed=index)
         shares.append(None if played is None else round(100 * float(played.success.mean()), 3))
     return shares
 
@@ -243,40 +276,40 @@ def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     if result is None:
         return None
     return {
-        "config": config.to_dict(settings),
+        **about_runs(settings, folder),
         "crossings": [_rounded(x) if x is not None else None for x in result.crossings],
+        "tests": result_file.pack_tests(result.trials),
         "steps_taken": [int(steps) for steps in result.runs.steps],
-        "last_tests": [[t[-1].solved, t[-1].episodes] if t else None for t in result.trials],
         "diverged": int(result.diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
         "testing_seconds": round(result.testing, 1),
-        "hardware": runfolder.hardware(),
     }
 
 
-def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
-    """Score the trained models of a group on this config's environment."""
-    folder = trained / "train"
+def transfer_group(settings: Config, folder: pathlib.Path, *, enlarged: bool) -> dict | None:
+    """Score the trained models in a run folder on this config's environment."""
     if not (folder / runfolder.BEST).exists():
-        raise BadInput(f"{folder} does not hold trained models; first: wmg reproduce pathfinding")
-    began = time.monotonic()
+        raise BadInput(f"{folder} does not hold trained models, which this scores")
+    began, started = time.monotonic(), runfolder.now()
     saved = runfolder.read_config(folder)
     agents = models.load_agents(folder, saved)
-    env = checkpoint.make_env(settings.env)
-    scores = []
+    env, scores = checkpoint.make_env(settings.env), []
     for index in range(saved.runs):
-        agent = lengthen(parallel.take(agents, index), saved, settings)
-        played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
+        agent = parallel.take(agents, index)
+        agent = lengthen(agent, saved, settings) if enlarged else agent
+        with parallel.products(saved.precision):
+            played = evaluate.evaluate(env, agent, TEST_SEED, TRANSFER_EPISODES)
         scores.append(_rounded(evaluate.scores(env.spec, played).mean()))
+    scored = dataclasses.replace(
+        settings, steps=saved.steps, runs=saved.runs, seed=saved.seed, precision=saved.precision
+    )
     return {
-        "config": config.to_dict(
-            dataclasses.replace(settings, steps=saved.steps, runs=saved.runs, seed=saved.seed)
-        ),
+        **about_runs(scored),
+        "started": started,
         "episodes": TRANSFER_EPISODES,
         "scores": [[score] for score in scores],
         "seconds": round(time.monotonic() - began, 1),
-        "hardware": runfolder.hardware(),
     }
 
 
@@ -288,40 +321,57 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
     return with_slots(agent, after - 1, oldest_age=before - 1)
 
 
-def count(cell: Cell) -> dict[str, Any]:
+def count(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The number of trainable parameters."""
-    return {
-        "value": count_parameters(checkpoint.shape_of(cell.config)),
-        "hardware": runfolder.hardware(),
-    }
+    parameters = count_parameters(checkpoint.shape_of(cell.config))
+    return {"value": parameters, "hardware": runfolder.hardware()}
 
 
-def speed(cell: Cell) -> dict[str, Any]:
+def speed(cell: Cell, scale: Scale) -> dict[str, Any]:
     """Training steps per second of one run."""
-    return {
-        **(measured := bench.measure(cell.config)),
-        "value": measured["steps_per_second"],
-    }
+    measured = bench.measure(scale.settings_of(cell, runs=1, seed=0))
+    return {**measured, "value": measured["steps_per_second"]}
 
 
-def play(cell: Cell) -> dict[str, Any]:
+def play(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The mean score of an agent that does not learn."""
     env = checkpoint.make_env(cell.config.env)
     agent = checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
-    played = evaluate.evaluate(env, agent, TEST_SEED, BASELINE_EPISODES)
+    return _score(env, agent, BASELINE_EPISODES)
+
+
+def score_checkpoint(cell: Cell, scale: Scale) -> dict[str, Any]:
+    """The mean score of a model that the authors released."""
+    from wmg.interop import official
+
+    path = scale.checkpoints / cell.file
+    if not path.is_file():
+        raise BadInput(f"there is no {path}: name the folder of {cell.file} with --checkpoints")
+    trained, agent = official.load(path, heads=RELEASED_HEADS)
+    env, agent = models.fit(agent, trained, cell.config.env)
+    agent = lengthen(agent, trained, cell.config) if cell.enlarged else agent
+    return {**_score(env, agent, TRANSFER_EPISODES), "file": cell.file}
+
+
+def _score(env: Any, agent: Agent, episodes: int) -> dict[str, Any]:
+    began = time.monotonic()
+    with parallel.products("float32"):
+        played = evaluate.evaluate(env, agent, TEST_SEED, episodes)
     summary = evaluate.summary(env.spec, played)
     return {
         "value": summary["score"],
         "standard_error": summary["standard_error"],
-        "episodes": BASELINE_EPISODES,
+        "episodes": episodes,
+        "seconds": round(time.monotonic() - began, 1),
         "hardware": runfolder.hardware(),
     }
 
 
-MEASURES: dict[str, Callable[[Cell], dict[str, Any]]] = {
+MEASURES: dict[str, Callable[[Cell, Scale], dict[str, Any]]] = {
     "parameters": count,
     "speed": speed,
     "episodes": play,
+    "checkpoint": score_checkpoint,
 }
 
 
@@ -337,12 +387,3 @@ GROUPED = (*TRAINED, "transfer")
 
 def _rounded(value: float) -> float | None:
     return round(float(value), 3) if np.isfinite(value) else None
-
-
-def _rounded_rows(rows: np.ndarray) -> list[list[float | None]]:
-    return [[_rounded(x) for x in row] for row in rows]
-
-
-def _write(path: pathlib.Path, data: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint.write_atomically(path, (json.dumps(data) + "\n").encode())

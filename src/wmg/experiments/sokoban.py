@@ -2,8 +2,9 @@
 
 Purpose: how many of the 1,000 unfiltered Boxoban test levels WMG solves after 5, 10, 15 and 20
     million interactions with the 900,000 training levels.
-Expected: about 84% after 20 million (read off Figure 6, 20 runs), where DRC, with recurrence made
-    for planning, solves 80%.
+Expected: about 84% after 20 million, which is what the authors' README says of the one model they
+    released (Figure 6 shows 20 runs without numbers); DRC, with recurrence made for planning,
+    solves 80%.
 Command: `wmg data boxoban` for the levels, then `wmg reproduce sokoban`; of the batched trainer
     alone, `wmg reproduce sokoban --cells wmg-batched --runs 1`.
 """
@@ -11,7 +12,7 @@ Command: `wmg data boxoban` for the levels, then `wmg reproduce sokoban`; of the
 import dataclasses
 
 from wmg.config import WMG, Batched, Config, Hyper, Sokoban
-from wmg.experiments.target import Cell, Claim, Target
+from wmg.experiments.target import EXACT, Band, Cell, Claim, Target
 
 PRESETS = {
     "sokoban/wmg": Config(  # Table 11
@@ -60,7 +61,8 @@ PRESETS["sokoban/wmg-batched"] = dataclasses.replace(
         reward_scale=1.0,
         anneal_after=35_000_000.0,
     ),
-    batched=Batched(envs=256, windows=4, minibatches=4, passes=2, trace=0.95, precision="bfloat16"),
+    batched=Batched(envs=256, windows=4, minibatches=4, passes=2, trace=0.95),
+    precision="bfloat16",
     steps=50_000_000,
     report_every=250_000,
 )
@@ -101,8 +103,8 @@ PUBLISHED = {
         2_000_000_000: 97.3,
     },
 }
-"""Solved shares of the test levels with 240 steps a level, computed from data that the authors of a
-replication of DRC published; of DRC, means of 5 seeds."""
+"""Solved shares of the test levels with 240 steps a level, computed from data that Taufeeque et al.
+(2024, arXiv:2407.15421) published with their replication of DRC; of DRC, means of 5 seeds."""
 
 TARGETS = {
     "sokoban-parameter-count": Target(
@@ -111,11 +113,7 @@ TARGETS = {
         measure="parameters",
         unit="parameters",
         cells={"wmg": Cell("WMG", PRESETS["sokoban/wmg"], WMG_PARAMETERS)},
-        claims=(
-            Claim(
-                f"WMG has {WMG_PARAMETERS:,} parameters on Sokoban", "wmg", "equals", WMG_PARAMETERS
-            ),
-        ),
+        band=EXACT,
     ),
     "sokoban": Target(
         title="Boxoban test levels solved",
@@ -137,40 +135,38 @@ TARGETS = {
                 full_scale=True,
             ),
             Claim(
-                "WMG solves about 84% after 20 million interactions",
-                "wmg",
-                "equals",
-                84.0,
-                margin=2.0,
-                full_scale=True,
-            ),
-            Claim(
-                "In the batched trainer WMG solves more than 84% after 20 million",
+                "With clipped ratios in 256 environments WMG solves more than 84% after 20 million",
                 "wmg-batched",
                 "above",
                 84.0,
                 after=20_000_000,
             ),
             Claim(
-                "Annealed as the paper's, it solves more than 84% after 20 million",
+                "Annealed at the paper's times, it solves more than 84% after 20 million",
                 "wmg-batched-20m",
                 "above",
                 84.0,
                 after=20_000_000,
             ),
             Claim(
-                "In the batched trainer WMG solves more than DRC's 93.4% after 50 million",
+                "It solves more than DRC's 93.4% after 50 million",
                 "wmg-batched",
                 "above",
                 93.4,
                 after=50_000_000,
             ),
         ),
-        lines={"WMG, paper": 84.0},
+        band=Band(
+            2.0, "84 is the figure of one model of 20, on 1,000 levels: 2.2 points", relative=False
+        ),
+        lines={"WMG, the authors' model": 84.0},
         published=PUBLISHED,
         note="Models are tested after every 5 million interactions and where runs end, on the "
         "1,000 unfiltered test levels, once each, with sampled actions and 120 steps, and once "
         "more with 240, which is what DRC and ResNet had. The paper shows a figure and no "
-        "numbers: 84 is about what the model that its authors released, one of 20, solves.",
+        "numbers: 84 is what the authors' README says of the model they released, one of 20. The "
+        "batched cells are the paper's network with another learning rule (clipped ratios, "
+        "generalised advantages, 256 environments, bfloat16) and other numbers. The schedule of "
+        "the 20M cell was chosen after a miss on the test levels.",
     ),
 }

@@ -1,0 +1,158 @@
+"""The `result.json` of a cell: what it holds, how it is written and read.
+
+Every result has `cell`, `command`, `hardware` (device, versions of jax and CUDA, commit, date).
+A result of trained runs also has `config`, `precision` (of the products, as computed), `seeds`
+(first and last), `started` and `ended`, and one of:
+
+    tests     of runs with a goal: for each run its tests as (steps, solved, episodes), packed
+    scores    of others: for each run its score at each of `steps`, in percent, packed
+
+Packed rows are read by `unpack`: base64 of zlib of little-endian int32, each column of a row
+stored as differences from the number before. Results that version 0.1 wrote have no tests and
+plain rows of scores; they are read as well (`has_tests`, `precision_of`).
+"""
+
+import base64
+import binascii
+import json
+import math
+import pathlib
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wmg.checkpoint import write_atomically
+from wmg.config import NOT_JSON, BadInput
+from wmg.efficiency import Trial
+
+NAME = "result.json"
+MISSING = -(2**31) + 1
+"""Stands for a score that there is not."""
+SCALE = 1000
+"""Scores are packed in thousandths of a percent."""
+LARGEST = 64 * 2**20
+"""Bytes that packed rows may unpack to."""
+
+Json = dict[str, Any]
+
+
+def pack(rows: Sequence[Sequence[Sequence[int]]], width: int) -> Json:
+    """Rows of tuples of `width` whole numbers, one row for each run, as JSON data."""
+    flat = [np.asarray(row, np.int64).reshape(-1, width) for row in rows]
+    deltas = [np.diff(row, axis=0, prepend=np.zeros((1, width), np.int64)) for row in flat]
+    columns = np.concatenate([delta.T.ravel() for delta in deltas] or [np.zeros(0, np.int64)])
+    data = zlib.compress(columns.astype("<i4").tobytes(), 9)
+    return {
+        "encoding": "base64 zlib int32 delta",
+        "width": width,
+        "lengths": [len(row) for row in flat],
+        "data": base64.b64encode(data).decode(),
+    }
+
+
+def unpack(packed: Json) -> list[np.ndarray]:
+    """The rows that `pack` was given, each an array of (length, width)."""
+    width, lengths = packed["width"], packed["lengths"]
+    inflate = zlib.decompressobj()
+    data = inflate.decompress(base64.b64decode(packed["data"], validate=True), LARGEST)
+    columns = np.frombuffer(data, "<i4").astype(np.int64)
+    if not inflate.eof or len(columns) != width * sum(lengths):
+        raise ValueError("packed rows are torn")
+    ends = np.cumsum([width * length for length in lengths])
+    parts = np.split(columns, ends[:-1]) if lengths else []
+    return [np.cumsum(part.reshape(width, -1), axis=1).T for part in parts]
+
+
+def pack_tests(runs: list[list[Trial]]) -> Json:
+    """The tests of each run, packed."""
+    return pack([[(t.steps, t.solved, t.episodes) for t in tests] for tests in runs], 3)
+
+
+def pack_scores(rows: np.ndarray) -> Json:
+    """Scores of runs by report, packed to a thousandth; NaN where there is none."""
+    whole = np.where(np.isfinite(rows), np.round(np.nan_to_num(rows) * SCALE), MISSING)
+    return pack(whole.astype(np.int64)[..., None].tolist(), 1)
+
+
+def tests_of(result: Json) -> list[list[Trial]]:
+    """The tests of each run of a result that has them."""
+    return [[Trial(*map(int, test)) for test in row] for row in unpack(result["tests"])]
+
+
+def scores_of(result: Json, name: str = "scores") -> list[np.ndarray]:
+    """The scores of each run, NaN where there is none."""
+    rows = result[name]
+    if isinstance(rows, list):
+        return [np.array(row, float) for row in rows]
+    packed = [row[:, 0] for row in unpack(rows)]
+    return [np.where(row == MISSING, np.nan, row / SCALE) for row in packed]
+
+
+def has_tests(result: Json) -> bool:
+    """Whether a result of runs with a goal holds every test of every run."""
+    return "tests" in result
+
+
+def precision_of(result: Json) -> str:
+    """The precision of products. Version 0.1 left it to JAX, whose default on GPUs is TF32."""
+    if "precision" in result:
+        return result["precision"]
+    settings = result.get("config", {})
+    if settings.get("batched", {}).get("precision") == "bfloat16":
+        return "bfloat16"
+    return "float32" if result["hardware"].get("devices") is None else "tf32"
+
+
+def commit_of(result: Json) -> str | None:
+    """The commit that a result was made with, if it is known."""
+    return result["hardware"].get("commit")
+
+
+def read(path: pathlib.Path) -> Json:
+    """What a `result.json` holds."""
+    try:
+        result = json.loads(path.read_bytes())
+    except NOT_JSON:
+        result = None
+    if not _is_result(result):
+        raise BadInput(f"{path} is damaged: it does not hold a result")
+    return result
+
+
+def write(path: pathlib.Path, result: Json) -> None:
+    """Write a result where there is none. One that is there is never replaced."""
+    if path.exists():
+        raise BadInput(f"{path} holds a result already")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps(result) + "\n").encode())
+
+
+def _is_result(data: Any) -> bool:
+    """Whether it has all that reports are made of: a value, or something for each run."""
+    if not isinstance(data, dict) or not {"hardware", "command"} <= data.keys():
+        return False
+    if not isinstance(data["hardware"], dict):
+        return False
+    if "config" not in data:
+        value = data.get("value")
+        return isinstance(value, int | float) and math.isfinite(value)
+    if not isinstance(data["config"], dict):
+        return False
+    if "crossings" in data and not {"diverged", "testing_seconds"} <= data.keys():
+        return False
+    return _has_row_for_each_run(data)
+
+
+def _has_row_for_each_run(data: Json) -> bool:
+    runs = data["config"].get("runs")
+    try:
+        if has_tests(data) and len(tests_of(data)) != runs:
+            return False
+        if "crossings" in data:
+            rows = data["crossings"]
+            return len(rows) == runs and all(isinstance(x, int | float | None) for x in rows)
+        return len(scores_of(data)) == runs
+    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, zlib.error):
+        return False
