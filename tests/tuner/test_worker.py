@@ -261,7 +261,7 @@ def test_a_worker_whose_clock_is_hours_off_keeps_its_run(place, hours):
     make(*place)
     with study.opened(*place) as shared:
         add_running(shared, hours)
-    worker.work(*place, quadratic, limit=1)
+    worker.work(*place, make_objective=quadratic, limit=1)
     assert [trial.number for trial in trials(*place, TrialState.RUNNING)] == [0]
 
 
@@ -326,7 +326,7 @@ def test_a_worker_stalled_while_it_takes_a_run_takes_the_next(place, monkeypatch
         return trial
 
     monkeypatch.setattr(optuna.Study, "ask", stalled)
-    assert worker.work(*place, quadratic).runs == 8
+    assert worker.work(*place, make_objective=quadratic).runs == 8
     assert [trial.number for trial in trials(*place, TrialState.FAIL)] == [0]
     (again,) = [t for t in trials(*place) if t.user_attrs.get(worker.RETRY_OF) == 0]
     assert again.state == TrialState.COMPLETE and again.params == {"x": 4, "y": 2}
@@ -336,7 +336,9 @@ def test_the_result_of_a_stalled_worker_and_its_replacements_count_once_each(pla
     make(*place, runs=2)
     with study.opened(*place) as shared:
         (claim,) = worker.take(shared, 1)
-        assert worker.work(*place, quadratic).runs == 2  # one of them the run that seems lost
+        assert (
+            worker.work(*place, make_objective=quadratic).runs == 2
+        )  # one of them the run that seems lost
         late = worker.Finished("", place[1], claim.number, claim.token, claim.values, 7.0, 3, 0.1)
         for _ in range(2):
             worker.deliver(shared, late)
@@ -541,7 +543,9 @@ def test_a_worker_that_is_stopped_for_long_and_goes_on_delivers_its_result(place
     storage, name = place
     processes = start_workers(storage, tmp_path, [None, None], name)
     wait_for(lambda: len(trials(storage, name, TrialState.RUNNING)) == 2)
-    processes[0].send_signal(signal.SIGSTOP)
+    with study.opened(storage, name) as shared, shared.storage.engine.begin():
+        # SQLite's lock is ours now: a worker that is stopped while it has it would stop all.
+        processes[0].send_signal(signal.SIGSTOP)
     wait_for(lambda: trials(storage, name, TrialState.FAIL))
     (tmp_path / "go").touch()
     wait_for(lambda: len(trials(storage, name, TrialState.COMPLETE)) >= 3)
