@@ -1,7 +1,10 @@
-"""What the pages point to exists, and what the README quotes is so."""
+"""What the pages point to exists, and what the README and the pages quote is so."""
 
+import json
+import math
 import pathlib
 import re
+import statistics
 
 import pytest
 
@@ -70,3 +73,11 @@ def test_the_library_in_five_lines_is_the_example(page):
 def test_no_page_speaks_of_a_machine():
     for page in PAGES:
         assert not re.search(r"/(?:work|home|root|tmp)/\w", page.read_text()), page
+
+
+@pytest.mark.parametrize("name", ["level2-nr-wmg-neighbours", "level2-nr-wmg-tests"])
+def test_published_medians_are_those_of_the_values_beside_them(name):
+    for cell in json.loads((ROOT / "results" / f"{name}.json").read_text())["cells"]:
+        steps = [math.inf if value is None else value for value in cell["crossings"]]
+        median = statistics.median(steps)
+        assert cell["median"] == (pytest.approx(median) if math.isfinite(median) else None)

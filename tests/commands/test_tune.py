@@ -186,7 +186,7 @@ def test_watching_ends_when_the_search_does(here, capsys, monkeypatch):
     from wmg.tuner import study
 
     def finish_one(seconds):
-        with study.opened("tune.db", "s") as shared, study.quietly():
+        with study.opened("tune.db", "s") as shared:
             trial = shared.study.ask(study.DGDSampler(shared.grid).space)
             shared.study.tell(trial, 50.0)
 

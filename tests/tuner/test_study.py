@@ -51,7 +51,7 @@ def test_each_sampler_is_made(name, kind):
 def test_history_is_in_the_order_in_which_runs_ended(tmp_path):
     storage = str(tmp_path / "t.db")
     study.create(storage, "s", PLAN, GRID, True)
-    with study.opened(storage, "s") as shared, study.quietly():
+    with study.opened(storage, "s") as shared:
         trials = [shared.study.ask(DGDSampler(GRID).space) for _ in range(3)]
         for index, score in ((2, 1.0), (0, 2.0), (1, 3.0)):
             shared.study.tell(trials[index], score)

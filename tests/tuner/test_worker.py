@@ -1,5 +1,6 @@
 """Workers: what they do, and what happens to their runs when something goes wrong."""
 
+import datetime
 import os
 import pathlib
 import shutil
@@ -13,8 +14,9 @@ import pytest
 
 pytest.importorskip("optuna")
 
+import optuna
 import postgres
-from optuna.trial import TrialState
+from optuna.trial import TrialState, create_trial
 
 from wmg.config import BadInput
 from wmg.tuner import study, worker
@@ -33,12 +35,26 @@ def storage(tmp_path):
     return str(tmp_path / "tune.db")
 
 
+@pytest.fixture(scope="module")
+def server():
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request):
+    """A storage of either kind, and the name of a study that it has not."""
+    if request.param == "sqlite":
+        return request.getfixturevalue("storage"), "s"
+    return request.getfixturevalue("server").url(), request.node.name
+
+
 def make(storage, name="s", runs=8, **plan):
     options = {"until_settled": False, "beat": 1, "seed": 0, **plan}
     study.create(storage, name, Plan({"about": "a test"}, runs=runs, **options), GRID, True)
 
 
-def trials(storage, *states, name="s"):
+def trials(storage, name="s", *states):
     with study.opened(storage, name) as shared:
         return shared.trials(*states) if states else shared.study.get_trials(deepcopy=False)
 
@@ -56,7 +72,7 @@ def test_a_worker_does_all_runs_of_a_study(storage):
     make(storage)
     said = []
     done = worker.work(storage, "s", quadratic, say=said.append)
-    finished = trials(storage, TrialState.COMPLETE)
+    finished = trials(storage, "s", TrialState.COMPLETE)
     assert done.runs == len(finished) == len(said) == 8 and done.reason == "all 8 runs are done"
     assert len({trial.user_attrs["seed"] for trial in finished}) == 8
     for trial in finished:
@@ -69,7 +85,7 @@ def test_a_worker_does_all_runs_of_a_study(storage):
 def test_a_worker_does_no_more_than_its_limit(storage):
     make(storage)
     done = worker.work(storage, "s", quadratic, limit=5)
-    assert done.runs == len(trials(storage, TrialState.COMPLETE)) == 5
+    assert done.runs == len(trials(storage, "s", TrialState.COMPLETE)) == 5
 
 
 def test_a_search_ends_when_it_is_settled(storage):
@@ -112,7 +128,7 @@ def test_lanes_are_done_together_if_they_share_shapes(storage):
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert all(len({values["x"] for values in batch}) == 1 for batch in batches)
     assert any(len({values["y"] for values in batch}) > 1 for batch in batches)
-    seeds = [trial.user_attrs["seed"] for trial in trials(storage, TrialState.COMPLETE)]
+    seeds = [trial.user_attrs["seed"] for trial in trials(storage, "s", TrialState.COMPLETE)]
     assert len(set(seeds)) == 10
 
 
@@ -133,7 +149,7 @@ def test_a_run_that_raises_is_marked_and_three_in_a_row_stop_the_worker(storage)
 
     with pytest.raises(worker.Stopped, match=r"3 runs in a row failed, .* out of memory"):
         worker.work(storage, "s", broken)
-    failed = trials(storage, TrialState.FAIL)
+    failed = trials(storage, "s", TrialState.FAIL)
     assert len(failed) == 3 and failed[0].user_attrs["error"] == "RuntimeError: out of memory"
     assert worker.work(storage, "s", quadratic).runs == 8
 
@@ -156,9 +172,9 @@ def test_an_interrupted_run_is_given_back_and_done_by_the_next_worker(storage):
 
     with pytest.raises(KeyboardInterrupt):
         worker.work(storage, "s", interrupted)
-    (waiting,) = trials(storage, TrialState.WAITING)
+    (waiting,) = trials(storage, "s", TrialState.WAITING)
     worker.work(storage, "s", quadratic, limit=1)
-    (finished,) = trials(storage, TrialState.COMPLETE)
+    (finished,) = trials(storage, "s", TrialState.COMPLETE)
     assert finished.number == waiting.number and finished.params == waiting.params
 
 
@@ -180,20 +196,25 @@ def test_of_an_interrupted_batch_only_what_is_not_done_is_given_back(storage):
 
     with pytest.raises(KeyboardInterrupt):
         worker.work(storage, "s", interrupted, lanes=2)
-    assert [trial.params["x"] for trial in trials(storage, TrialState.COMPLETE)] == [0]
-    assert [trial.params["x"] for trial in trials(storage, TrialState.WAITING)] == [4]
+    assert [trial.params["x"] for trial in trials(storage, "s", TrialState.COMPLETE)] == [0]
+    assert [trial.params["x"] for trial in trials(storage, "s", TrialState.WAITING)] == [4]
+
+
+def look(monitor, shared, times):
+    for _ in range(times):
+        monitor.free_lost_runs(shared)
+        time.sleep(1.05 * shared.plan.beat)
 
 
 def test_runs_that_wait_for_others_of_their_batch_stay_alive(storage):
     make(storage)
+    monitor = worker.Monitor()
     with worker.Desk(storage, "s", 2, 1.0) as desk:
         claims = worker.take(desk.shared, 2)
         with worker.alive(desk, claims):
-            time.sleep(4.5)
-            worker.reap(desk.shared)
+            look(monitor, desk.shared, worker.MISSED_BEATS + 2)
             assert len(desk.shared.trials(TrialState.RUNNING)) == 2
-        time.sleep(4.5)
-        worker.reap(desk.shared)
+        look(monitor, desk.shared, worker.MISSED_BEATS + 2)
         assert len(desk.shared.trials(TrialState.WAITING)) == 2
 
 
@@ -210,7 +231,7 @@ def test_a_run_that_was_given_to_another_is_a_run_of_its_own(storage):
         return run
 
     worker.work(storage, "s", slow, limit=1)
-    assert [t.value for t in trials(storage, TrialState.COMPLETE)] == [7.0]
+    assert [t.value for t in trials(storage, "s", TrialState.COMPLETE)] == [7.0]
 
 
 def test_a_score_is_delivered_once_however_often(storage):
@@ -220,19 +241,123 @@ def test_a_score_is_delivered_once_however_often(storage):
         result = worker.Finished("", "s", claim.number, claim.token, claim.values, 1.5, 3, 0.1)
         for _ in range(3):
             worker.deliver(shared, result)
-    assert [t.value for t in trials(storage, TrialState.COMPLETE)] == [1.5]
+    assert [t.value for t in trials(storage, "s", TrialState.COMPLETE)] == [1.5]
 
 
-def test_a_worker_lost_before_its_first_sign_of_life_is_noticed(storage):
+def add_running(shared, hours=0):
+    """A run that a worker has taken and not marked yet; its clock is off by so many hours."""
+    space = study.DGDSampler(GRID).space
+    trial = create_trial(state=TrialState.RUNNING, params={"x": 4, "y": 2}, distributions=space)
+    assert trial.datetime_start is not None
+    trial.datetime_start += datetime.timedelta(hours=hours)
+    shared.study.add_trial(trial)
+
+
+HOURS_OFF = pytest.mark.parametrize("hours", [-50, 50])
+
+
+@HOURS_OFF
+def test_a_worker_whose_clock_is_hours_off_keeps_its_run(place, hours):
+    make(*place)
+    with study.opened(*place) as shared:
+        add_running(shared, hours)
+    worker.work(*place, make_objective=quadratic, limit=1)
+    assert [trial.number for trial in trials(*place, TrialState.RUNNING)] == [0]
+
+
+@HOURS_OFF
+def test_the_run_of_a_lost_worker_whose_clock_is_hours_off_is_done_again(place, hours):
+    make(*place, runs=1)
+    with study.opened(*place) as shared:
+        add_running(shared, hours)
+    other = threading.Thread(target=worker.work, args=(*place, quadratic), daemon=True)
+    other.start()
+    other.join(timeout=60)
+    assert not other.is_alive(), "the run is never found lost"
+    lost, again = trials(*place)
+    assert (lost.state, again.state) == (TrialState.FAIL, TrialState.COMPLETE)
+    assert lost.params == again.params
+
+
+def test_a_monitor_that_has_not_looked_for_long_frees_nothing_at_once(storage):
     make(storage)
     with study.opened(storage, "s") as shared:
-        with study.quietly():
-            shared.study.ask()
-        worker.reap(shared)
+        add_running(shared)
+        monitor = worker.Monitor()
+        monitor.free_lost_runs(shared)
+        monitor.last_look -= 10_000
+        monitor.free_lost_runs(shared)
         assert len(shared.trials(TrialState.RUNNING)) == 1
-        time.sleep(3.1)
-        worker.reap(shared)
-        assert not shared.trials(TrialState.RUNNING)
+
+
+def test_a_run_lost_before_it_had_all_its_values_is_not_queued_again(storage):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        shared.study.ask()
+        look(worker.Monitor(), shared, worker.MISSED_BEATS + 1)
+        assert len(shared.trials(TrialState.FAIL)) == 1
+        assert not shared.trials(TrialState.RUNNING, TrialState.WAITING)
+
+
+def test_two_monitors_queue_a_lost_run_once(storage):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        add_running(shared)
+        for _ in range(2):
+            worker.free(shared, 0, (4, 2))
+        (waiting,) = shared.trials(TrialState.WAITING)
+        assert waiting.user_attrs == {worker.RETRY_OF: 0}
+
+
+def fail_by_another(place, number):
+    """As a worker does who finds the run lost."""
+    with study.opened(*place) as shared:
+        worker.free(shared, number, (4, 2))
+
+
+def test_a_worker_stalled_while_it_takes_a_run_takes_the_next(place, monkeypatch):
+    make(*place)
+    ask = optuna.Study.ask
+
+    def stalled(self, *args):
+        trial = ask(self, *args)
+        if trial.number == 0:
+            fail_by_another(place, 0)
+        return trial
+
+    monkeypatch.setattr(optuna.Study, "ask", stalled)
+    assert worker.work(*place, make_objective=quadratic).runs == 8
+    assert [trial.number for trial in trials(*place, TrialState.FAIL)] == [0]
+    (again,) = [t for t in trials(*place) if t.user_attrs.get(worker.RETRY_OF) == 0]
+    assert again.state == TrialState.COMPLETE and again.params == {"x": 4, "y": 2}
+
+
+def test_the_result_of_a_stalled_worker_and_its_replacements_count_once_each(place):
+    make(*place, runs=2)
+    with study.opened(*place) as shared:
+        (claim,) = worker.take(shared, 1)
+        assert (
+            worker.work(*place, make_objective=quadratic).runs == 2
+        )  # one of them the run that seems lost
+        late = worker.Finished("", place[1], claim.number, claim.token, claim.values, 7.0, 3, 0.1)
+        for _ in range(2):
+            worker.deliver(shared, late)
+    lost, *finished = sorted(trials(*place), key=lambda trial: trial.state == TrialState.COMPLETE)
+    assert lost.state == TrialState.FAIL and len(finished) == 3
+    assert [t.value for t in finished if t.user_attrs[worker.TOKEN] == claim.token] == [7.0]
+    assert len({trial.user_attrs["seed"] for trial in finished}) == 3
+    assert sum(trial.params == lost.params for trial in finished) >= 2
+
+
+def test_a_run_taken_over_while_its_first_worker_delivers_is_not_disturbed(storage):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        (claim,) = worker.take(shared, 1)
+        worker.free(shared, claim.number, claim.point)
+        replacement = shared.study.ask()  # its worker has not marked it yet
+        late = worker.Finished("", "s", claim.number, claim.token, claim.values, 7.0, 3, 0.1)
+        worker.deliver(shared, late)
+        assert [t.number for t in shared.trials(TrialState.RUNNING)] == [replacement.number]
 
 
 def test_workers_never_take_the_same_waiting_run(storage):
@@ -280,11 +405,11 @@ def test_a_deleted_file_stops_the_worker_and_its_result_is_delivered_later(stora
     assert "\n" not in str(error.value) and not pathlib.Path(storage).exists()
     assert len(list(worker.kept_folder().iterdir())) == 1
     os.rename(aside, storage)
-    assert len(trials(storage, TrialState.COMPLETE)) == 2
+    assert len(trials(storage, "s", TrialState.COMPLETE)) == 2
     said = []
     worker.work(storage, "s", quadratic, say=said.append)
     assert "kept from before" in said[0] and list(worker.kept_folder().iterdir()) == []
-    finished = trials(storage, TrialState.COMPLETE)
+    finished = trials(storage, "s", TrialState.COMPLETE)
     assert len(finished) == 8 and [t.number for t in finished] == list(range(8))
 
 
@@ -301,7 +426,7 @@ def test_a_kept_result_fits_a_new_study_with_the_same_grid_only(storage):
     os.remove(storage)
     make(storage, runs=3)
     worker.work(storage, "s", quadratic)
-    assert len(trials(storage, TrialState.COMPLETE)) == 3
+    assert len(trials(storage, "s", TrialState.COMPLETE)) == 3
     assert list(worker.kept_folder().iterdir()) == []
 
 
@@ -314,7 +439,7 @@ def test_a_storage_that_comes_back_in_time_is_gone_on_with(storage, tmp_path):
         threading.Timer(1.0, shutil.move, [aside, storage]).start()
 
     done = worker.work(storage, "s", removing(storage, away_for_a_second), patience=30.0)
-    assert done.runs == len(trials(storage, TrialState.COMPLETE)) == 8
+    assert done.runs == len(trials(storage, "s", TrialState.COMPLETE)) == 8
     assert not worker.kept_folder().exists()
 
 
@@ -355,16 +480,16 @@ def make_objective(task):
         return [float(seed)]
     return run
 
-worker.work(storage, "s", make_objective)
+worker.work(storage, sys.argv[4], make_objective)
 """
 
 
-def start_workers(storage, folder, blocks):
+def start_workers(storage, folder, blocks, name="s"):
     """Processes. Each does so many runs and hangs in the next; or (None) does all that are left,
     once those that hang have been killed."""
     return [
         subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, storage, str(folder), str(-1 if n is None else n)]
+            [sys.executable, "-c", SCRIPT, storage, folder, str(-1 if n is None else n), name]
         )
         for n in blocks
     ]
@@ -384,15 +509,20 @@ def check_killed(storage, folder, processes, killed):
         os.kill(int(path.stem), signal.SIGKILL)
     # The others hold a run each until the killed ones count as lost. Let go before, two of them
     # that begin a run too many could finish the search without anyone having looked for losses.
-    time.sleep((study.MISSED_BEATS + 1) * BEAT)
+    wait_for(lambda: len(trials(storage, "s", TrialState.FAIL)) >= killed)
     (folder / "go").touch()
     for process in processes:
         process.wait(timeout=120)
     assert sorted(p.returncode for p in processes) == [-9] * killed + [0] * (
         len(processes) - killed
     )
-    with study.opened(storage, "s") as shared:
-        every = shared.study.get_trials(deepcopy=False)
+    check_runs(storage, "s", folder, processes, killed)
+
+
+def check_runs(storage, name, folder, processes, lost_at_least):
+    """What the processes have done is in the study, once, and what was lost is done again."""
+    every = trials(storage, name=name)
+    with study.opened(storage, name) as shared:
         plan = shared.plan
     finished = [trial for trial in every if trial.state == TrialState.COMPLETE]
     lost = [trial for trial in every if trial.state == TrialState.FAIL]
@@ -402,24 +532,33 @@ def check_killed(storage, folder, processes, killed):
     # A worker that this machine keeps waiting for long may be taken for lost too; and what is
     # found lost after enough runs have finished is left waiting for its second try.
     rest = {trial.state for trial in every} - {TrialState.COMPLETE, TrialState.FAIL}
-    assert len(lost) >= killed and rest <= {TrialState.WAITING}
+    assert len(lost) >= lost_at_least and rest <= {TrialState.WAITING}
     for trial in lost:
-        again = [
-            t for t in every if t.system_attrs.get("retry_history", [None])[-1] == trial.number
-        ]
+        again = [t for t in every if t.user_attrs.get(worker.RETRY_OF) == trial.number]
         assert len(again) == 1 and again[0].params == trial.params
+
+
+def test_a_worker_that_is_stopped_for_long_and_goes_on_delivers_its_result(place, tmp_path):
+    make(*place, runs=6, beat=BEAT)
+    storage, name = place
+    processes = start_workers(storage, tmp_path, [None, None], name)
+    wait_for(lambda: len(trials(storage, name, TrialState.RUNNING)) == 2)
+    with study.opened(storage, name) as shared, shared.storage.engine.begin():
+        # SQLite's lock is ours now: a worker that is stopped while it has it would stop all.
+        processes[0].send_signal(signal.SIGSTOP)
+    wait_for(lambda: trials(storage, name, TrialState.FAIL))
+    (tmp_path / "go").touch()
+    wait_for(lambda: len(trials(storage, name, TrialState.COMPLETE)) >= 3)
+    processes[0].send_signal(signal.SIGCONT)
+    for process in processes:
+        assert process.wait(timeout=120) == 0
+    check_runs(storage, name, tmp_path, processes, lost_at_least=1)
 
 
 def test_of_four_workers_two_are_killed_and_nothing_is_lost(storage, tmp_path):
     make(storage, runs=12, beat=BEAT)
     processes = start_workers(storage, tmp_path, [1, 0, None, None])
     check_killed(storage, tmp_path, processes, killed=2)
-
-
-@pytest.fixture(scope="module")
-def server():
-    with postgres.running() as server:
-        yield server
 
 
 def test_on_postgresql_three_workers_finish_though_one_is_killed(server, tmp_path):
@@ -448,6 +587,6 @@ def test_a_server_that_stops_is_waited_for_and_then_its_result_kept(server):
     with pytest.raises(worker.Stopped, match=r"has not answered for 1 s; .* is kept in"):
         worker.work(server.url(), "u", stop, patience=1.0)
     server.start()
-    assert len(trials(server.url(), TrialState.COMPLETE, name="u")) == 2
+    assert len(trials(server.url(), "u", TrialState.COMPLETE)) == 2
     worker.work(server.url(), "u", quadratic)
-    assert len(trials(server.url(), TrialState.COMPLETE, name="u")) == 8
+    assert len(trials(server.url(), "u", TrialState.COMPLETE)) == 8

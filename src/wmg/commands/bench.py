@@ -4,6 +4,7 @@ import dataclasses
 import json as jsonlib
 import os
 import pathlib
+import shlex
 from typing import Annotated
 
 import tyro
@@ -34,8 +35,20 @@ class Bench:
     """Print as JSON."""
 
 
+def command_line(args: list[str]) -> str:
+    """The command that repeats a measurement: these arguments without where its output goes."""
+    kept, rest = [], iter(args)
+    for arg in rest:
+        if arg == "--out":
+            next(rest, None)
+        elif arg != "--json" and not arg.startswith("--out="):
+            kept.append(arg)
+    return shlex.join(["wmg", "bench", *kept])
+
+
 def run(args: list[str]) -> int:
     """`wmg bench [PRESET] ...`"""
+    command = command_line(args)
     name, args = split_name(args)
     base = experiments.find_preset(name or "pathfinding/wmg")
     options = parse(Bench, args, "wmg bench [PRESET]", config=base)
@@ -53,7 +66,7 @@ def run(args: list[str]) -> int:
     else:
         found = bench.measure(options.config, options.seconds)
         measured = f"{found['runs']} run(s)"
-    data = {"preset": name or "pathfinding/wmg", **found}
+    data = {"command": command, "preset": name or "pathfinding/wmg", **found}
     text = jsonlib.dumps(data)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ class Create:
     seed: int | None = None
     """dgd: makes one worker's search the same every time."""
     beat: int = 30
-    """Seconds between two signs of life of a run; after three missed ones it is done again."""
+    """Seconds between two beats of a run; after three missed beats another worker does it again."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,15 +4,14 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import sqlalchemy
 from optuna import Study, create_study, load_study, logging
-from optuna.exceptions import DuplicatedStudyError, ExperimentalWarning
+from optuna.exceptions import DuplicatedStudyError
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
-from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
@@ -26,8 +25,6 @@ from wmg.tuner.space import Grid
 
 PLAN = "wmg_plan"
 """The study's user attribute that holds the plan."""
-MISSED_BEATS = 3
-"""A run is given to another worker after so many beats were missed."""
 LOCK_SECONDS = 60.0
 """How long an SQLite file may be locked by other workers."""
 
@@ -50,7 +47,7 @@ class Plan:
     shapes: tuple[str, ...] = ()
     seed: int | None = None
     beat: int = 30
-    """Seconds between two signs of life of a run."""
+    """Seconds between two beats, by which a worker shows that its run is in progress."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +129,6 @@ def opened(storage: str, name: str, lanes: int = 1) -> Iterator[Shared]:
     """A study that `create` has made, ready for a worker with so many lanes."""
     url = full_url(storage)
     with connected(url) as database:
-        plan = _read_plan(url, name, database)[0]
-    with connected(url, beat=plan.beat) as database:
         plan, grid, study = _read_plan(url, name, database)
         study.sampler = make_sampler(plan, grid, lanes)
         yield Shared(url, study, database, plan, grid, _identity(url))
@@ -162,7 +157,7 @@ def make_sampler(plan: Plan, grid: Grid, lanes: int = 1) -> BaseSampler:
 
 
 @contextlib.contextmanager
-def connected(url: str, *, beat: int | None = None, create: bool = False) -> Iterator[RDBStorage]:
+def connected(url: str, *, create: bool = False) -> Iterator[RDBStorage]:
     """The database of a URL, for as long as it is needed."""
     logging.set_verbosity(logging.ERROR)
     path = _file(url)
@@ -177,7 +172,7 @@ def connected(url: str, *, beat: int | None = None, create: bool = False) -> Ite
         raise BadInput(f"{_safely_shown(url)} cannot be opened: {reason}") from None
     if not create and not has_studies:
         raise BadInput(f"there are no studies in {show_url(url)}: make one with wmg tune create")
-    database = _connect(url, beat, create)
+    database = _connect(url, create)
     try:
         yield database
     finally:
@@ -193,19 +188,11 @@ def _look(url: str) -> bool:
         engine.dispose()
 
 
-def _connect(url: str, beat: int | None, create: bool) -> RDBStorage:
+def _connect(url: str, create: bool) -> RDBStorage:
     options: dict[str, Any] = {"pool_pre_ping": True}
     if _file(url) is not None:
         options["connect_args"] = {"timeout": LOCK_SECONDS}
-    with quietly():
-        database = RDBStorage(
-            url,
-            engine_kwargs=options,
-            heartbeat_interval=beat,
-            grace_period=None if beat is None else MISSED_BEATS * beat,
-            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
-            skip_table_creation=not create,
-        )
+    database = RDBStorage(url, engine_kwargs=options, skip_table_creation=not create)
     if _file(url) is not None:
         _lock_before_reading(database.engine)
     return database
@@ -221,15 +208,6 @@ def _lock_before_reading(engine: Any) -> None:
     engine.dispose()  # connections made so far
     event.listen(engine, "connect", leave_transactions_to_us)
     event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Without Optuna's warnings that heartbeats may change, and that not `optimize` sends them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        warnings.filterwarnings("ignore", "Heartbeat of storage is supposed")
-        yield
 
 
 def _file(url: str) -> pathlib.Path | None:

@@ -1,13 +1,14 @@
 """A worker: takes runs of a study, does them, and delivers their scores, until there is no more
 to do. Any number of them share a study; none is in charge.
 
-A run that is taken gives signs of life. If they cease, another worker does it again. A score
-that cannot be delivered is kept in a file, and delivered by the next worker of that study.
+A worker counts up a number in the study, the beats of its run. If the number stays the same for too
+long, another worker puts the run back into the queue. A score that cannot be delivered is kept in a
+file, and delivered by the next worker of that study.
 """
 
 import contextlib
 import dataclasses
-import datetime
+import itertools
 import json
 import math
 import os
@@ -20,7 +21,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
-from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,7 +28,7 @@ from wmg.config import BadInput
 from wmg.tuner import study as studies
 from wmg.tuner.dgd import Point
 from wmg.tuner.sampler import DGDSampler
-from wmg.tuner.study import MISSED_BEATS, Shared, quietly
+from wmg.tuner.study import Shared
 
 Done = TypeVar("Done")
 Objective = Callable[[list[dict[str, Any]], int], list[float]]
@@ -41,7 +41,12 @@ PATIENCE = 120.0
 """Seconds for which a worker tries again to reach a storage that does not answer."""
 MOST_FAILURES = 3
 """A worker gives up after so many failed runs in a row."""
+MISSED_BEATS = 3
+"""A run is put back into the queue after so many beats were missed."""
 TOKEN = "token"
+BEATS = "beats"
+RETRY_OF = "retry_of"
+"""User attributes of a run: who has taken it, its beats, and the number of the run it replaces."""
 
 
 class Stopped(Exception):
@@ -105,7 +110,7 @@ def work(
         done, failures = 0, 0
         while limit is None or done < limit:
             most = lanes if limit is None else min(lanes, limit - done)
-            desk.insist(reap)
+            desk.insist(desk.monitor.free_lost_runs)
             if reason := desk.insist(ended):
                 return Summary(done, reason)
             claims = desk.insist(lambda shared, most=most: take(shared, most))
@@ -143,6 +148,7 @@ class Desk:
 
     def __init__(self, storage: str, name: str, lanes: int, patience: float):
         self.place, self.patience = (storage, name, lanes), patience
+        self.monitor = Monitor()
 
     def __enter__(self) -> "Desk":
         self.stack = contextlib.ExitStack()
@@ -182,18 +188,54 @@ def ended(shared: Shared) -> str:
     return ""
 
 
-def reap(shared: Shared) -> None:
-    """Free the runs of workers that are gone; they will be done again."""
-    with quietly():
-        fail_stale_trials(shared.study)
-    for trial in shared.trials(TrialState.RUNNING):
-        # Killed before its first sign of life, which Optuna never notices.
-        if TOKEN not in trial.user_attrs and trial.datetime_start is not None:
-            now = datetime.datetime.now(trial.datetime_start.tzinfo)
-            age = (now - trial.datetime_start).total_seconds()
-            if age > MISSED_BEATS * shared.plan.beat:
-                with contextlib.suppress(UpdateFinishedTrialError, ValueError):
-                    shared.study.tell(trial.number, state=TrialState.FAIL)
+class Monitor:
+    """Puts the runs of workers that are gone back into the queue.
+
+    It compares the beats of all runs in progress with the look before, and needs no clock but this
+    process's own. After a break that stops every worker, it sees one missed beat, not many.
+    """
+
+    def __init__(self) -> None:
+        self.last_look = -math.inf
+        self.seen: dict[int, tuple[int | None, int]] = {}
+        """By trial: its beats, and how many looks ago they changed."""
+
+    def free_lost_runs(self, shared: Shared) -> None:
+        """Look, unless the last look was less than a beat ago, and free the lost runs."""
+        if time.monotonic() - self.last_look < shared.plan.beat:
+            return
+        self.last_look = time.monotonic()
+        running = shared.trials(TrialState.RUNNING)
+        self.seen = {trial._trial_id: self._compare(trial) for trial in running}
+        search = DGDSampler(shared.grid)
+        for trial in running:
+            if self.seen[trial._trial_id][1] >= MISSED_BEATS:
+                free(shared, trial.number, search.point(trial))
+
+    def _compare(self, trial: FrozenTrial) -> tuple[int | None, int]:
+        beats = trial.user_attrs.get(BEATS)  # None: its worker has not counted yet
+        before, missed = self.seen.get(trial._trial_id, (beats, -1))
+        return beats, missed + 1 if beats == before else 0
+
+
+def free(shared: Shared, number: int, point: Point | None) -> None:
+    """Mark a run as failed and queue its point again, once, whoever calls this.
+
+    `point` is None if the run was lost before it had all its values: it is not queued again.
+    """
+    try:
+        shared.study.tell(number, state=TrialState.FAIL)
+    except (UpdateFinishedTrialError, ValueError):  # it is finished, or was freed by another
+        return
+    if point is not None:
+        add_run(shared, point, state=TrialState.WAITING, user_attrs={RETRY_OF: number})
+
+
+def add_run(shared: Shared, point: Point, **options: Any) -> None:
+    """Add a run to the study that was not taken from it."""
+    params = dict(zip(shared.grid, point, strict=True))
+    space = DGDSampler(shared.grid).space
+    shared.study.add_trial(create_trial(params=params, distributions=space, **options))
 
 
 def take(shared: Shared, most: int) -> list[Claim]:
@@ -214,15 +256,15 @@ def take(shared: Shared, most: int) -> list[Claim]:
 
 
 def _take_one(shared: Shared) -> Claim:
-    search = DGDSampler(shared.grid)
-    with quietly():
-        trial = shared.study.ask(search.space)
-    point = search.point(trial)
-    assert point is not None
-    token = uuid.uuid4().hex
-    shared.storage.record_heartbeat(trial._trial_id)
-    trial.set_user_attr(TOKEN, token)
-    return Claim(trial.number, trial._trial_id, token, point, shared.values(point))
+    search, token = DGDSampler(shared.grid), uuid.uuid4().hex
+    while True:
+        # If this worker is stalled here, another may free the run: then this one takes the next.
+        with contextlib.suppress(UpdateFinishedTrialError):
+            trial = shared.study.ask(search.space)
+            trial.set_user_attr(TOKEN, token)
+            point = search.point(trial)
+            assert point is not None
+            return Claim(trial.number, trial._trial_id, token, point, shared.values(point))
 
 
 def alike(claims: list[Claim], shapes: tuple[str, ...]) -> list[list[Claim]]:
@@ -267,21 +309,30 @@ def seed_of(study: str, number: int) -> int:
 
 @contextlib.contextmanager
 def alive(desk: Desk, claims: list[Claim]) -> Iterator[None]:
-    """Meanwhile, give signs of life for these runs; if interrupted, give them back."""
+    """Meanwhile, count the beats of these runs and look for lost ones of others.
+
+    If interrupted, free these runs.
+    """
     over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(desk.shared.plan.beat):
+        for beats in itertools.count(1):
+            if over.wait(desk.shared.plan.beat):
+                return
             for claim in claims:
-                with contextlib.suppress(*GONE):  # delivering will find out
-                    desk.shared.storage.record_heartbeat(claim.trial_id)
+                # Delivering finds out what is wrong.
+                with contextlib.suppress(UpdateFinishedTrialError, *GONE):
+                    desk.shared.storage.set_trial_user_attr(claim.trial_id, BEATS, beats)
+            with contextlib.suppress(*GONE):
+                desk.monitor.free_lost_runs(desk.shared)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
         yield
     except KeyboardInterrupt:
-        desk.insist(lambda shared: give_back(shared, claims))
+        for claim in claims:
+            desk.insist(lambda shared, claim=claim: free(shared, claim.number, claim.point))
         raise
     finally:
         over.set()
@@ -291,40 +342,27 @@ def alive(desk: Desk, claims: list[Claim]) -> Iterator[None]:
 def deliver(shared: Shared, result: Finished) -> None:
     """Put a score into the study, once, however often this is called.
 
-    If the run was given to another worker meanwhile, or if there is a new database, the score
-    is a run of its own: it is as good as any.
+    If another worker has freed the run meanwhile, or if there is a new database, the score is added
+    as a run of its own. The replacement of a freed run counts too: it has another number, so
+    another seed, and is an independent run of the same point.
     """
     about = {TOKEN: result.token, "seed": result.seed, "seconds": round(result.seconds, 3)}
     mine = [t for t in shared.study.get_trials(deepcopy=False) if _token(t) == result.token]
     if any(trial.state == TrialState.COMPLETE for trial in mine):
         return
-    search = DGDSampler(shared.grid)
-    point = search.locate(result.values)
-    with contextlib.suppress(UpdateFinishedTrialError, ValueError):  # failed by another, just now
+    point = DGDSampler(shared.grid).locate(result.values)
+    with contextlib.suppress(UpdateFinishedTrialError, ValueError):  # freed by another, just now
         for trial in mine:
             if trial.state == TrialState.RUNNING:
                 for name, value in about.items():
                     shared.storage.set_trial_user_attr(trial._trial_id, name, value)
                 shared.study.tell(trial.number, result.score)
                 return
-    params = dict(zip(shared.grid, point, strict=True))
-    late = create_trial(
-        value=result.score, params=params, distributions=search.space, user_attrs=about
-    )
-    shared.study.add_trial(late)
+    add_run(shared, point, value=result.score, user_attrs=about)
 
 
 def _token(trial: FrozenTrial) -> str | None:
     return trial.user_attrs.get(TOKEN)
-
-
-def give_back(shared: Shared, claims: list[Claim]) -> None:
-    """Leave runs that were taken, and are not done, to whoever comes next."""
-    with quietly():
-        retry = RetryHeartbeatStaleTrialCallback()
-    for claim in claims:
-        with contextlib.suppress(UpdateFinishedTrialError, ValueError):
-            retry(shared.study, shared.study.tell(claim.number, state=TrialState.FAIL))
 
 
 def give_up(shared: Shared, batch: list[Claim], fault: str) -> None:
