@@ -76,6 +76,13 @@ def test_a_folder_that_has_not_ended_has_no_best_run(folder):
     )
 
 
+def test_a_folder_that_went_on_after_its_end_has_no_best_run(folder):
+    earlier = models.find(str(folder))[0]
+    runfolder.update_config(folder, tiny.settings(runs=2, steps=960))
+    assert "has not ended" in refusal(models.find, str(folder))
+    assert eqx.tree_equal(models.find(str(folder / "best.safetensors"))[0], earlier)
+
+
 def test_a_folder_that_has_not_ended_still_has_its_runs(folder):
     (folder / "best.safetensors").unlink()
     assert_is_run(models.find(str(folder), 1)[0], folder, 1)

@@ -171,6 +171,25 @@ DAMAGE = {
         ),
         "is damaged",
     ),
+    "state gone": (
+        lambda f: (f / "state.safetensors").unlink(),
+        "has been trained, but its state.safetensors is missing: put that file back",
+    ),
+    "state and logs gone": (
+        lambda f: [(f / "state.safetensors").unlink(), shutil.rmtree(f / "logs")],
+        "its state.safetensors is missing",
+    ),
+    "state and best model gone": (
+        lambda f: [(f / f"{name}.safetensors").unlink() for name in ("state", "best")],
+        "its state.safetensors is missing",
+    ),
+    "state a dangling link": (
+        lambda f: [
+            (f / "state.safetensors").unlink(),
+            (f / "state.safetensors").symlink_to("nowhere"),
+        ],
+        "its state.safetensors is missing",
+    ),
     "state of a model": (
         lambda f: shutil.copy(f / "best.safetensors", f / "state.safetensors"),
         "is a release file, where a resume file is needed",
@@ -183,9 +202,10 @@ def test_a_damaged_folder_is_refused_and_left_as_it_was(folder, capsys, damage):
     harm, sentence = DAMAGE[damage]
     harm(folder)
     before = tiny.contents(folder)
-    code, _, err = tiny.command(capsys, "train", "--resume", folder)
-    assert code == 2 and err.startswith("wmg: ") and err.count("\n") == 1
-    assert sentence in err and tiny.contents(folder) == before
+    for more in ([], ["--steps=960"]):
+        code, _, err = tiny.command(capsys, "train", "--resume", folder, *more)
+        assert code == 2 and err.startswith("wmg: ") and err.count("\n") == 1
+        assert sentence in err and tiny.contents(folder) == before
 
 
 def test_a_log_line_that_is_not_ours_is_damage(folder):
@@ -221,10 +241,16 @@ def test_a_longer_resume_changes_the_recorded_steps_alone(folder):
 
 
 def test_the_best_run_is_not_that_of_an_earlier_end(folder):
+    best = folder / runfolder.BEST
+    before = best.read_bytes()
     runfolder.update_config(folder, tiny.settings(runs=2))
-    assert (folder / runfolder.BEST).exists()
+    assert runfolder.final_model(folder) == best
     runfolder.update_config(folder, dataclasses.replace(tiny.settings(runs=2), steps=960))
-    assert not (folder / runfolder.BEST).exists()
+    assert runfolder.final_model(folder) is None and best.read_bytes() == before
+
+
+def test_a_folder_that_has_not_ended_has_no_final_model(half):
+    assert runfolder.final_model(half) is None
 
 
 @pytest.mark.parametrize("parent", [{}, {"steps": 3}, {"steps": [3]}, {"steps": [3, "4"]}])

@@ -54,8 +54,8 @@ def _baseline(name: str) -> tuple[Agent, Config]:
 
 def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
     settings = runfolder.read_config(path)
-    if run is None and (path / runfolder.BEST).exists():
-        return checkpoint.load_model(path / runfolder.BEST)
+    if run is None and (best := runfolder.final_model(path)):
+        return checkpoint.load_model(best)
     if run is None:
         raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:

@@ -258,7 +258,7 @@ def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
 def transfer_group(settings: Config, trained: pathlib.Path) -> dict | None:
     """Score the trained models of a group on this config's environment."""
     folder = trained / "train"
-    if not (folder / runfolder.BEST).exists():
+    if not runfolder.final_model(folder):
         raise BadInput(f"{folder} does not hold trained models; first: wmg reproduce pathfinding")
     began = time.monotonic()
     saved = runfolder.read_config(folder)
