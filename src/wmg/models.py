@@ -61,7 +61,9 @@ def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
     mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())
-    return parallel.take(load_agents(path, settings), run), mine
+    agent = parallel.take(load_agents(path, settings), run)
+    checkpoint.require_finite(path / runfolder.STATE, agent)
+    return agent, mine
 
 
 def load_agents(path: pathlib.Path, settings: Config) -> Agent:
