@@ -88,6 +88,25 @@ def test_a_folder_in_use_is_refused(half, capsys):
         pass  # it is free again
 
 
+def test_what_killed_processes_left_half_written_is_removed(half):
+    (half / ".state.safetensors.123.tmp").write_bytes(b"half")
+    (half / ".best.safetensors.4567.tmp").write_bytes(b"half")
+    (half / ".config.json.1.tmp").write_bytes(b"half")
+    (half / ".notes.1.tmp").write_bytes(b"somebody's")
+    (half / ".state.safetensors.mine.tmp").write_bytes(b"somebody's")
+    with runfolder.locked(half):
+        left = {name for name in tiny.contents(half) if name.endswith(".tmp")}
+    assert left == {".notes.1.tmp", ".state.safetensors.mine.tmp"}
+
+
+def test_what_another_process_is_writing_is_left_alone(half):
+    with runfolder.locked(half):
+        (half / ".state.safetensors.123.tmp").write_bytes(b"half")
+        with pytest.raises(BadInput, match="in use"), runfolder.locked(half):
+            pass
+        assert (half / ".state.safetensors.123.tmp").exists()
+
+
 @pytest.mark.parametrize(
     "flag, sentence",
     [

@@ -7,6 +7,7 @@ a reader or a crash never meets half of one.
 
 import contextlib
 import dataclasses
+import glob
 import json
 import os
 import pathlib
@@ -28,12 +29,14 @@ from wmg.types import Agent, Env
 
 FORMAT_VERSION = 2
 """Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
+TEMPORARY = ".{}.{}.tmp"
+"""The name of a file while it is written: its later name, and the process."""
 Tree = TypeVar("Tree")
 
 
 def write_atomically(path: pathlib.Path, data: bytes) -> None:
     """Put a file in its place, whole or not at all, even if the machine stops."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(TEMPORARY.format(path.name, os.getpid()))
     try:
         with open(temporary, "wb") as file:
             file.write(data)
@@ -51,6 +54,12 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def remove_unfinished(path: pathlib.Path) -> None:
+    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
+    for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
+        left.unlink(missing_ok=True)
 
 
 def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:

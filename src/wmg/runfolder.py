@@ -135,12 +135,14 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
-    """Hold a run folder for one process."""
+    """Hold a run folder for one process, and remove what killed ones left half written."""
     with open(path / ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"{path} is in use by another process") from None
+        for name in (CONFIG, STATE, BEST):
+            checkpoint.remove_unfinished(path / name)
         yield
 
 
