@@ -18,7 +18,7 @@ SOURCES = {
 MODULES = pytest.mark.parametrize("module", SOURCES)
 
 LAYERS = [
-    {"types", "config", "stats", "runlog", "cache"},
+    {"types", "config", "stats", "runlog", "cache", "files"},
     {"agents", "envs"},
     {"deferred", "loops", "a3c", "batched", "evaluate", "checkpoint", "runfolder"},
     {"parallel"},

@@ -1,6 +1,7 @@
 import json
 import random
 import shutil
+import zlib
 
 import equinox as eqx
 import jax
@@ -72,9 +73,7 @@ def test_a_released_model_has_the_runs_weights_and_nothing_else(tmp_path):
 
 
 def test_the_whole_of_all_runs_comes_back_bit_for_bit(tmp_path):
-    some = tiny.settings(runs=2)
-    env = checkpoint.make_env(some.env)
-    like = jax.eval_shape(lambda: train.start_runs(some, env))
+    like = shapes_of_runs()
     state = runfolder.load_state(tiny.trained(), like)
     assert state is not None
     runs, header = state
@@ -112,6 +111,10 @@ def change_shape(header, arrays):
     arrays["core_embedding.weight"] = np.zeros((8, 14), np.float32)
 
 
+def change_type(header, arrays):
+    arrays["core_embedding.weight"] = arrays["core_embedding.weight"].view(np.int32)
+
+
 BAD_FILES = {
     "cut in half": (cut_in_half, "damaged"),
     "empty": (lambda p: p.write_bytes(b""), "damaged or not a wmg file"),
@@ -122,8 +125,12 @@ BAD_FILES = {
         "was not written by wmg",
     ),
     "newer": (
-        lambda p: rewrite(p, lambda h, _: h.update(version=2)),
-        "has format version 2; this wmg reads 1",
+        lambda p: rewrite(p, lambda h, _: h.update(version=3)),
+        "has format version 3; this wmg reads 1 to 2",
+    ),
+    "a version that never was": (
+        lambda p: rewrite(p, lambda h, _: h.update(version=0)),
+        "has format version 0; this wmg reads 1 to 2",
     ),
     "another form": (
         lambda p: shutil.copy(tiny.trained() / runfolder.STATE, p),
@@ -132,6 +139,18 @@ BAD_FILES = {
     "other shapes": (
         lambda p: rewrite(p, change_shape),
         "core_embedding.weight has shape (8, 14), expected (8, 15)",
+    ),
+    "other types": (
+        lambda p: rewrite(p, change_type),
+        "core_embedding.weight has type int32, expected float32",
+    ),
+    "a weight that is no number": (
+        lambda p: rewrite(p, lambda _, a: a["core_embedding.bias"].fill(np.nan)),
+        "has weights that are not finite: core_embedding.bias",
+    ),
+    "an infinite weight": (
+        lambda p: rewrite(p, lambda _, a: a["core_embedding.bias"].fill(-np.inf)),
+        "has weights that are not finite: core_embedding.bias",
     ),
     "another array": (
         lambda p: rewrite(p, lambda _, a: a.update(extra=np.zeros(1, np.float32))),
@@ -171,6 +190,123 @@ def test_every_flipped_bit_is_noticed(file):
         file.write_bytes(flipped)
         with pytest.raises(BadInput, match=str(file)):
             checkpoint.load_model(file)
+
+
+OLD_FORM = models.shipped()["pathfinding-wmg"]
+"""A file of format version 1, of 32 bits."""
+OLD_HALF = models.shipped()["babyai-level1-wmg"]
+"""A file of format version 1, of 16 bits."""
+
+
+def rewrite_table(path, change):
+    """The file with another table of arrays: names, types, shapes and places."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    table = json.loads(data[8:start])
+    change(table)
+    text = json.dumps(table).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[start:])
+
+
+@pytest.mark.parametrize(
+    "source, kinds",
+    [(None, ("I32", "U32")), (OLD_FORM, ("I32", "U32")), (OLD_HALF, ("I16", "U16", "BF16"))],
+)
+def test_a_changed_type_is_noticed(file, capsys, source, kinds):
+    whole = (source or file).read_bytes()
+    for name in sorted(safetensors.numpy.load(whole))[::6]:
+        for kind in kinds:
+            file.write_bytes(whole)
+            rewrite_table(file, lambda table, n=name, k=kind: table[n].update(dtype=k))
+            wrong = f"{name} has type .*, expected float32" if source else "checksum does not match"
+            with pytest.raises(BadInput, match=wrong):
+                checkpoint.load_model(file)
+    code, out, err = tiny.command(capsys, "eval", file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_changed_type_of_a_saved_run_is_noticed(tmp_path, old):
+    folder = shutil.copytree(tiny.trained(), tmp_path / "run")
+    if old:
+        to_old_form(folder / runfolder.STATE)
+    names = ["agent.core_embedding.weight", "steps", "key"]
+    for name, kind in zip(names, ["I32", "U32", "F32"], strict=True):
+        shutil.copy(folder / runfolder.STATE, tmp_path / "state")
+        rewrite_table(tmp_path / "state", lambda table, n=name, k=kind: table[n].update(dtype=k))
+        wrong = f"{name} has type" if old else "checksum does not match"
+        with pytest.raises(BadInput, match=wrong):
+            checkpoint.load(tmp_path / "state", shapes_of_runs(), "resume")
+
+
+def shapes_of_runs():
+    """What the state of the trained folder must look like."""
+    some = tiny.settings(runs=2)
+    return jax.eval_shape(lambda: train.start_runs(some, checkpoint.make_env(some.env)))
+
+
+def test_a_changed_shape_is_noticed_by_the_checksum(file):
+    rewrite_table(file, lambda table: table["core_embedding.weight"]["shape"].reverse())
+    with pytest.raises(BadInput, match="its checksum does not match its contents"):
+        checkpoint.load_model(file)
+
+
+def old_checksum(header, arrays):
+    """As format version 1 had it."""
+    contents = [json.dumps(header).encode()]
+    for name in sorted(arrays):
+        contents += [name.encode(), arrays[name].tobytes()]
+    return zlib.crc32(b"".join(contents))
+
+
+def to_old_form(path):
+    """The file as format version 1 had it."""
+    with safetensors.safe_open(path, framework="numpy") as data:
+        header = json.loads(data.metadata()["wmg"])
+    arrays = safetensors.numpy.load_file(path)
+    del header["checksum"]
+    header["version"] = 1
+    header["checksum"] = old_checksum(header, arrays)
+    path.write_bytes(safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)}))
+
+
+@pytest.mark.parametrize("path", models.shipped().values(), ids=models.shipped())
+def test_shipped_models_of_the_old_form_load_unchanged(path):
+    assert checkpoint.read_header(path, "release")["version"] == 1
+    agent, _ = checkpoint.load_model(path)
+    stored = safetensors.numpy.load_file(path)
+    paths, _ = jax.tree_util.tree_flatten_with_path(agent)
+    assert len(paths) == len(stored)
+    for place, leaf in paths:
+        array = stored[jax.tree_util.keystr(place, simple=True, separator=".")]
+        assert leaf.dtype == np.float32
+        np.testing.assert_array_equal(leaf, array.astype(np.float32))
+
+
+def test_a_model_of_the_old_form_loads_and_its_damage_is_noticed(file):
+    before, _ = checkpoint.load_model(file)
+    to_old_form(file)
+    assert eqx.tree_equal(checkpoint.load_model(file)[0], before)
+    whole = bytearray(file.read_bytes())
+    whole[-3] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(BadInput, match="its checksum does not match its contents"):
+        checkpoint.load_model(file)
+
+
+def test_runs_saved_in_the_old_form_go_on_exactly_and_are_saved_in_the_new_one(tmp_path):
+    state = tmp_path / "run" / runfolder.STATE
+    tiny.stop_after(tiny.settings(runs=2), tmp_path / "run", 3)
+    to_old_form(state)
+    train.train(tiny.settings(runs=2), tmp_path / "run", resume=True)
+    assert tiny.differing(tiny.arrays(tmp_path / "run"), tiny.arrays(tiny.trained())) == []
+    assert checkpoint.read_header(state, "resume")["version"] == 2
+
+
+def test_a_file_has_the_version_of_the_code_that_wrote_it(tmp_path):
+    about = checkpoint.read_header(OLD_FORM, "release")
+    checkpoint.save(tmp_path / "file", {"x": np.ones(3)}, "resume", about)
+    assert checkpoint.read_header(tmp_path / "file", "resume")["version"] == 2
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):

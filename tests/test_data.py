@@ -2,15 +2,18 @@
 
 import contextlib
 import http.server
+import io
 import os
+import random
 import re
 import threading
+import tracemalloc
 import zipfile
 
 import jax.numpy as jnp
 import pytest
 from small_boxoban import BOARDS, files, small_boxoban, text_of, zipped  # noqa: F401
-from tiny import contents
+from tiny import contents, time_limit
 
 from wmg import data
 from wmg.config import BadInput
@@ -148,6 +151,111 @@ def test_another_zip_is_not_boxoban(tmp_path, small_boxoban):  # noqa: F811
     assert not small_boxoban.exists()
 
 
+def packed_with(compression, contents):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for path, content in contents.items():
+            archive.writestr(path, content)
+    return file.getvalue()
+
+
+def refusal(path, data_of_it=None):
+    """What is said of a source that is not imported, which must not take long or much memory."""
+    if data_of_it is not None:
+        path.write_bytes(data_of_it)
+    tracemalloc.start()
+    try:
+        with time_limit(20), pytest.raises(BadInput, match=r"^[^\n]*$") as error:
+            data.import_boxoban(str(path))
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+    return str(error.value)
+
+
+def test_a_small_zip_with_a_large_board_is_refused_at_once(tmp_path):
+    for board in ("#\n" * 400_000, "#" * 900_000):
+        assert "the level at line 1 has more than 64" in refusal(
+            tmp_path / "large.zip", zipped({TEST: board})
+        )
+
+
+@pytest.mark.parametrize("declared", [None, 500])
+def test_a_zip_bomb_is_not_unpacked(declared, tmp_path):
+    bomb = packed_with(zipfile.ZIP_DEFLATED, {TEST: b" " * 300_000_000})
+    if declared is not None:
+        bomb = bomb.replace((300_000_000).to_bytes(4, "little"), declared.to_bytes(4, "little"))
+    assert len(bomb) < 300_000
+    complaint = (
+        "it is too large: it has more than 1,000,000 bytes" if declared is None else "damaged"
+    )
+    assert complaint in refusal(tmp_path / "bomb.zip", bomb)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("harm", ["a bomb", "damage"])
+def test_other_compressions_are_refused_before_anything_is_unpacked(compression, harm, tmp_path):
+    content = b" " * 40_000_000 if harm == "a bomb" else random.Random(1).randbytes(2000)
+    packed = packed_with(compression, {TEST: content})
+    packed = packed.replace((40_000_000).to_bytes(4, "little"), (500).to_bytes(4, "little"))
+    if harm == "damage":
+        middle = packed.index(b".txt") + 60
+        packed = packed[:middle] + b"\xff" * 8 + packed[middle + 8 :]
+    assert refusal(tmp_path / "other.zip", packed) == (
+        f"{tmp_path / 'other.zip'}, {TEST}: its compression is not supported: unpack the zip file "
+        "and give the folder"
+    )
+
+
+def test_an_archive_with_too_many_files_is_refused(tmp_path, archive, monkeypatch):
+    monkeypatch.setattr(data, "MOST_FILES", 5)
+    complaint = "is not Boxoban alone: there are more than 5 files in it"
+    assert complaint in refusal(archive)
+    with zipfile.ZipFile(archive) as inside:
+        inside.extractall(tmp_path / "unpacked")
+    assert complaint in refusal(tmp_path / "unpacked")
+
+
+def test_a_zip_whose_directory_is_too_large_is_refused(archive, monkeypatch):
+    monkeypatch.setattr(data, "LARGEST_FILE", 300)
+    assert "is not a zip file, or only a part of one, or damaged" in refusal(archive)
+
+
+def test_a_split_with_more_than_it_should_have_is_refused(tmp_path):
+    more = text_of(*BOARDS, BOARDS[0])
+    empty = text_of(BOARDS[0]) + "\n" * 700
+    for text in (more, empty):
+        assert "unfiltered/test has more in it than it should" in refusal(
+            tmp_path / "more.zip", zipped(files() | {TEST: text})
+        )
+
+
+def test_a_large_file_of_a_folder_is_not_read_whole(tmp_path):
+    folder = tmp_path / "boxoban" / "hard"
+    folder.mkdir(parents=True)
+    with open(folder / "000.txt", "wb") as file:
+        file.truncate(1 << 40)
+    assert "000.txt is too large: it has more than 1,000,000 bytes" in refusal(folder.parent)
+
+
+def test_pipes_and_devices_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        wanted = "--from must be a zip file, a folder or a URL, and"
+        assert refusal(path) == f"{wanted} {path} is none of them"
+    folder = tmp_path / "boxoban" / "hard"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "000.txt")
+    assert "there is no file like" in refusal(folder.parent)
+
+
+def test_a_damaged_directory_of_a_zip_is_one_sentence(archive):
+    whole = bytearray(archive.read_bytes())
+    place = whole.rindex(b"PK\x05\x06") + 16  # where the directory is said to begin
+    whole[place : place + 4] = b"\xff\xff\xff\x7f"
+    assert "damaged" in refusal(archive, bytes(whole))
+
+
 def test_paths_in_a_zip_lead_nowhere(tmp_path, small_boxoban):  # noqa: F811
     path = tmp_path / "tricks.zip"
     names = ["../../../unfiltered/test/000.txt", "/hard/000.txt"]
@@ -221,6 +329,16 @@ def test_a_download_of_something_else_is_not_kept(small_boxoban):  # noqa: F811
             data.import_boxoban(url)
         assert str(error.value).endswith("give the file with --from")
     assert banks_in(small_boxoban) == ["unfiltered-train.npy", "unfiltered-valid.npy"]
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_download_without_end_is_broken_off(length, small_boxoban, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(data, "LARGEST_DOWNLOAD", 1000)
+    if not length:
+        monkeypatch.setattr(Answer, "send_header", lambda *_: None)
+    with serving(b" " * 5000) as (_, url), pytest.raises(BadInput, match="more than 1,000 bytes"):
+        data.import_boxoban(url)
+    assert banks_in(small_boxoban) == []
 
 
 def test_a_page_that_is_not_there_and_a_server_that_is_not(small_boxoban):  # noqa: F811

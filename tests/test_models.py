@@ -76,9 +76,28 @@ def test_a_folder_that_has_not_ended_has_no_best_run(folder):
     )
 
 
+def test_a_folder_that_went_on_after_its_end_has_no_best_run(folder):
+    earlier = models.find(str(folder))[0]
+    runfolder.update_config(folder, tiny.settings(runs=2, steps=960))
+    assert "has not ended" in refusal(models.find, str(folder))
+    assert eqx.tree_equal(models.find(str(folder / "best.safetensors"))[0], earlier)
+
+
 def test_a_folder_that_has_not_ended_still_has_its_runs(folder):
     (folder / "best.safetensors").unlink()
     assert_is_run(models.find(str(folder), 1)[0], folder, 1)
+
+
+def test_a_run_with_weights_that_are_not_finite_is_refused_and_the_others_are_not(folder):
+    state = folder / "state.safetensors"
+    header = checkpoint.read_header(state, "resume")
+    arrays = tiny.arrays(folder)
+    arrays["agent.core_embedding.bias"][1] = np.inf
+    checkpoint.save(state, arrays, "resume", {"reports": header["reports"]})
+    assert_is_run(models.find(str(folder), 0)[0], folder, 0)
+    assert refusal(models.find, str(folder), 1) == (
+        f"{state} has weights that are not finite: core_embedding.bias"
+    )
 
 
 def test_a_folder_without_saved_state_is_refused(folder):

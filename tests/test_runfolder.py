@@ -88,6 +88,25 @@ def test_a_folder_in_use_is_refused(half, capsys):
         pass  # it is free again
 
 
+def test_what_killed_processes_left_half_written_is_removed(half):
+    (half / ".state.safetensors.123.tmp").write_bytes(b"half")
+    (half / ".best.safetensors.4567.tmp").write_bytes(b"half")
+    (half / ".config.json.1.tmp").write_bytes(b"half")
+    (half / ".notes.1.tmp").write_bytes(b"somebody's")
+    (half / ".state.safetensors.mine.tmp").write_bytes(b"somebody's")
+    with runfolder.locked(half):
+        left = {name for name in tiny.contents(half) if name.endswith(".tmp")}
+    assert left == {".notes.1.tmp", ".state.safetensors.mine.tmp"}
+
+
+def test_what_another_process_is_writing_is_left_alone(half):
+    with runfolder.locked(half):
+        (half / ".state.safetensors.123.tmp").write_bytes(b"half")
+        with pytest.raises(BadInput, match="in use"), runfolder.locked(half):
+            pass
+        assert (half / ".state.safetensors.123.tmp").exists()
+
+
 @pytest.mark.parametrize(
     "flag, sentence",
     [
@@ -171,6 +190,25 @@ DAMAGE = {
         ),
         "is damaged",
     ),
+    "state gone": (
+        lambda f: (f / "state.safetensors").unlink(),
+        "has been trained, but its state.safetensors is missing: put that file back",
+    ),
+    "state and logs gone": (
+        lambda f: [(f / "state.safetensors").unlink(), shutil.rmtree(f / "logs")],
+        "its state.safetensors is missing",
+    ),
+    "state and best model gone": (
+        lambda f: [(f / f"{name}.safetensors").unlink() for name in ("state", "best")],
+        "its state.safetensors is missing",
+    ),
+    "state a dangling link": (
+        lambda f: [
+            (f / "state.safetensors").unlink(),
+            (f / "state.safetensors").symlink_to("nowhere"),
+        ],
+        "its state.safetensors is missing",
+    ),
     "state of a model": (
         lambda f: shutil.copy(f / "best.safetensors", f / "state.safetensors"),
         "is a release file, where a resume file is needed",
@@ -183,9 +221,10 @@ def test_a_damaged_folder_is_refused_and_left_as_it_was(folder, capsys, damage):
     harm, sentence = DAMAGE[damage]
     harm(folder)
     before = tiny.contents(folder)
-    code, _, err = tiny.command(capsys, "train", "--resume", folder)
-    assert code == 2 and err.startswith("wmg: ") and err.count("\n") == 1
-    assert sentence in err and tiny.contents(folder) == before
+    for more in ([], ["--steps=960"]):
+        code, _, err = tiny.command(capsys, "train", "--resume", folder, *more)
+        assert code == 2 and err.startswith("wmg: ") and err.count("\n") == 1
+        assert sentence in err and tiny.contents(folder) == before
 
 
 def test_a_log_line_that_is_not_ours_is_damage(folder):
@@ -221,10 +260,16 @@ def test_a_longer_resume_changes_the_recorded_steps_alone(folder):
 
 
 def test_the_best_run_is_not_that_of_an_earlier_end(folder):
+    best = folder / runfolder.BEST
+    before = best.read_bytes()
     runfolder.update_config(folder, tiny.settings(runs=2))
-    assert (folder / runfolder.BEST).exists()
+    assert runfolder.final_model(folder) == best
     runfolder.update_config(folder, dataclasses.replace(tiny.settings(runs=2), steps=960))
-    assert not (folder / runfolder.BEST).exists()
+    assert runfolder.final_model(folder) is None and best.read_bytes() == before
+
+
+def test_a_folder_that_has_not_ended_has_no_final_model(half):
+    assert runfolder.final_model(half) is None
 
 
 @pytest.mark.parametrize("parent", [{}, {"steps": 3}, {"steps": [3]}, {"steps": [3, "4"]}])

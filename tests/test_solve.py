@@ -1,12 +1,14 @@
 """Whole banks played once, by agents whose every step is known."""
 
 import json
+import os
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array, Bool, Int
+from tiny import time_limit
 
 from wmg import checkpoint, config, solve
 from wmg.config import BadInput
@@ -136,6 +138,12 @@ def test_outcomes_of_other_levels_are_refused(settings, tmp_path):
         path.write_text(text)
         with pytest.raises(BadInput):
             solve.read(path, settings, 3)
+
+
+def test_a_pipe_is_no_file_of_outcomes(settings, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with time_limit(5), pytest.raises(BadInput, match="pipe does not hold the outcomes of levels"):
+        solve.read(tmp_path / "pipe", settings, 3)
 
 
 def test_the_bank_is_an_argument_of_the_program(settings):

@@ -314,6 +314,31 @@ def test_resuming_with_more_steps_goes_on_and_is_recorded(tmp_path):
         train.train(tiny.settings(steps=96), folder, resume=True)
 
 
+def test_the_best_model_stays_until_a_later_end_replaces_it(whole, tmp_path):
+    folder = shutil.copytree(whole, tmp_path / "run")
+    best, longer = folder / runfolder.BEST, tiny.settings(runs=2, steps=720)
+    before = best.read_bytes()
+    tiny.stop_after(longer, folder, 2, resume=True)
+    assert best.read_bytes() == before
+    assert train.train(longer, folder, resume=True).finished
+    assert checkpoint.read_header(best, "release")["steps"] == 720
+
+
+def test_a_run_that_dies_after_its_first_report_has_a_state_to_go_on_from(whole, tmp_path):
+    def die(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny.settings(runs=2), tmp_path / "run", show=die)
+    assert (
+        len(tiny.lines(tmp_path / "run")[0]) == 1
+        and not tiny.arrays(tmp_path / "run")["steps"].any()
+    )
+    train.train(tiny.settings(runs=2), tmp_path / "run", resume=True)
+    assert tiny.lines(tmp_path / "run") == tiny.lines(whole)
+    assert tiny.differing(tiny.arrays(tmp_path / "run"), tiny.arrays(whole)) == []
+
+
 def test_a_window_longer_than_the_episode_or_the_report_is_no_trouble():
     result = train.train(tiny.settings(steps=60, report_every=5, t_max=100))
     assert result.steps.tolist() == sorted(result.steps) and result.steps[-1] == 60

@@ -5,6 +5,7 @@ that a test starts use too: the same program is compiled once.
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import equinox as eqx
 import jax
@@ -104,6 +106,22 @@ def output_on_two_devices(script: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Fails a test that hangs."""
+
+    def fail(number, frame):
+        raise AssertionError(f"it takes more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ a reader or a crash never meets half of one.
 
 import contextlib
 import dataclasses
+import glob
 import json
 import os
 import pathlib
@@ -26,13 +27,16 @@ from wmg.config import NOT_JSON, BadInput, Config
 from wmg.envs.sokoban import levels
 from wmg.types import Agent, Env
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
+TEMPORARY = ".{}.{}.tmp"
+"""The name of a file while it is written: its later name, and the process."""
 Tree = TypeVar("Tree")
 
 
 def write_atomically(path: pathlib.Path, data: bytes) -> None:
     """Put a file in its place, whole or not at all, even if the machine stops."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(TEMPORARY.format(path.name, os.getpid()))
     try:
         with open(temporary, "wb") as file:
             file.write(data)
@@ -52,10 +56,16 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
         os.close(folder)
 
 
+def remove_unfinished(path: pathlib.Path) -> None:
+    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
+    for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
+        left.unlink(missing_ok=True)
+
+
 def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:
     """Write the arrays of `tree`, and `about` as JSON, to one file."""
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree)}
-    header = {"version": FORMAT_VERSION, "form": form, **about}
+    header = {**about, "version": FORMAT_VERSION, "form": form}
     header["checksum"] = _checksum(arrays, header)
     data = safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)})
     write_atomically(path, data)
@@ -80,12 +90,8 @@ def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tre
         raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")
     leaves = []
     for name, leaf in _named_leaves(like):
-        expected = _stored_shape(leaf)
-        if arrays[name].shape != expected:
-            raise BadInput(
-                f"{path} does not fit its config: {name} has shape {arrays[name].shape}, "
-                f"expected {expected}"
-            )
+        if wrong := _misfit(arrays[name], leaf, form):
+            raise BadInput(f"{path} does not fit its config: {name} has {wrong}")
         leaves.append(_from_numpy(arrays[name], leaf))
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header
 
@@ -104,8 +110,8 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
         version, actual = header["version"], header["form"]
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} was not written by wmg") from None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise BadInput(f"{path} has format version {version}; this wmg reads {FORMAT_VERSION}")
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise BadInput(f"{path} has format version {version}; this wmg reads 1 to {FORMAT_VERSION}")
     if actual != form:
         raise BadInput(f"{path} is a {actual} file, where a {form} file is needed")
     return header
@@ -188,7 +194,15 @@ def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Confi
     except BadInput as error:
         raise BadInput(f"{path} has a config that cannot be used: {error}") from None
     agent, _ = load(path, shape_of(settings, env), "release")
+    require_finite(path, agent)
     return agent, settings
+
+
+def require_finite(path: pathlib.Path, agent: Agent) -> None:
+    """Refuse an agent from this file if a weight is NaN or infinite."""
+    for name, leaf in _named_leaves(eqx.filter(agent, eqx.is_inexact_array)):
+        if not np.isfinite(leaf).all():
+            raise BadInput(f"{path} has weights that are not finite: {name}")
 
 
 def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
@@ -210,18 +224,24 @@ def _from_numpy(array: np.ndarray, like: Any) -> jax.Array:
     return jnp.asarray(array, like.dtype)
 
 
-def _stored_shape(leaf: Any) -> tuple[int, ...]:
-    if not _is_key(leaf):
-        return leaf.shape
-    return jax.eval_shape(jax.random.key_data, leaf).shape
+def _misfit(array: np.ndarray, leaf: Any, form: str) -> str | None:
+    """How the shape or type of a stored array differs from the expected ones, if it does."""
+    expected = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    if array.shape != expected.shape:
+        return f"shape {array.shape}, expected {expected.shape}"
+    halved = form == "release" and expected.dtype == np.float32 and array.dtype == np.float16
+    if array.dtype != expected.dtype and not halved:
+        return f"type {array.dtype}, expected {expected.dtype}"
+    return None
 
 
 def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> int:
     value = zlib.crc32(json.dumps(header).encode())
     for name in sorted(arrays):
-        value = zlib.crc32(
-            np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), value)
-        )
+        array = arrays[name]
+        kind = "" if header["version"] == 1 else f" {array.dtype.name} {array.shape}"
+        value = zlib.crc32(f"{name}{kind}".encode(), value)
+        value = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, value)
     return value
 
 

@@ -5,9 +5,12 @@ already is not read again: what was interrupted goes on with the split it was in
 """
 
 import contextlib
+import functools
 import io
+import os
 import pathlib
 import re
+import struct
 import urllib.error
 import urllib.request
 import zipfile
@@ -22,18 +25,29 @@ from wmg import cache, checkpoint
 from wmg.config import BadInput
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban.levels import BOXOBAN, SIZE, Boards, Packed
+from wmg.files import read_bounded
 
 URL = "https://github.com/google-deepmind/boxoban-levels/archive/refs/heads/master.zip"
 BY_HAND = "try again, or download it in another way and give the file with --from"
-LARGEST_FILE = 10_000_000
-"""Bytes of a file of levels; Boxoban's have 117,000."""
+LARGEST_FILE = 1_000_000
+"""Bytes of a file of levels (Boxoban's have 117,000) and of a zip file's directory (167,000)."""
+LARGEST_LEVEL = 200
+"""Bytes of text per level of a split, on average; Boxoban has 117."""
+LARGEST_DOWNLOAD = 300_000_000
+"""Bytes; Boxoban has 31,000,000."""
+MOST_FILES = 20_000
+"""Files and folders in a zip file or folder; Boxoban has 1,518."""
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The compressions that Python's zipfile unpacks piece by piece. With the others, one kilobyte can
+become gigabytes in one call."""
 DOWNLOAD_PIECE = 1 << 18
 TIMEOUT = 30.0
 LEVEL_LINES = SIZE + 2
 """A number, the board, a blank line."""
 
 Files = dict[str, Callable[[], bytes]]
-"""How to read each file, by its path from the root of the repository."""
+"""A function that reads each file, by the file's path from the root of the repository. It raises a
+ValueError if the file cannot be used."""
 Show = Callable[[str, int, int], None]
 """Is told what is going on, how much is done, and how much there is."""
 
@@ -105,29 +119,89 @@ def _split_files(files: Files, folder: str) -> Files:
 def _open(path: pathlib.Path, name: str) -> Iterator[Files]:
     """The files of a folder or zip file. Nothing is unpacked, so no path in it can do harm."""
     if path.is_dir():
-        path = path.resolve()
-        found = [file for file in path.rglob("*.txt") if file.is_file()]
-        yield {file.relative_to(path.parent).as_posix(): file.read_bytes for file in found}
+        yield _files_of_folder(path.resolve(), name)
         return
-    if not path.exists():
-        raise BadInput(f"--from must be a zip file, a folder or a URL, and there is no {name}")
+    if not path.is_file():
+        wrong = f"{name} is none of them" if path.exists() else f"there is no {name}"
+        raise BadInput(f"--from must be a zip file, a folder or a URL, and {wrong}")
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(BoundedFile(path))
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(file))
+        except NOT_A_ZIP:
+            raise BadInput(f"{name} is not a zip file, or only a part of one, or damaged") from None
+        infos = archive.infolist()
+        if len(infos) > MOST_FILES:
+            raise too_many_files(name)
+        yield {info.filename: functools.partial(_read_member, archive, info) for info in infos}
+
+
+class BoundedFile(io.FileIO):
+    """A zip file that is never read in pieces of more than `LARGEST_FILE` bytes.
+
+    `zipfile` reads the directory in one piece, however large it is.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        most = LARGEST_FILE + 1
+        data = super().read(most + 1 if size is None or not 0 <= size <= most else size) or b""
+        if len(data) > most:
+            raise zipfile.BadZipFile("its directory is too large")
+        return data
+
+
+NOT_A_ZIP = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError,
+    ValueError, OverflowError, OSError,
+)  # fmt: skip
+"""What zipfile raises of damaged files."""
+
+
+def too_many_files(name: str) -> BadInput:
+    """The complaint about an archive or folder that cannot be Boxoban alone."""
+    return BadInput(f"{name} is not Boxoban alone: there are more than {MOST_FILES:,} files in it")
+
+
+def _files_of_folder(path: pathlib.Path, name: str) -> Files:
+    found, seen = {}, 0
+    for folder, folders, names in os.walk(path):
+        seen += len(folders) + len(names)
+        if seen > MOST_FILES:
+            raise too_many_files(name)
+        for file in (pathlib.Path(folder, each) for each in names):
+            if file.suffix == ".txt" and file.is_file():
+                place = file.relative_to(path.parent).as_posix()
+                found[place] = functools.partial(read_bounded, file, LARGEST_FILE)
+    return found
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type not in COMPRESSIONS:
+        raise ValueError(
+            "its compression is not supported: unpack the zip file and give the folder"
+        )
     try:
-        with zipfile.ZipFile(path) as archive:
-            infos = [info for info in archive.infolist() if info.file_size <= LARGEST_FILE]
-            yield {info.filename: lambda info=info: archive.read(info) for info in infos}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-        raise BadInput(f"{name} is not a zip file, or only a part of one, or damaged") from None
+        with archive.open(info) as member:
+            data = member.read(LARGEST_FILE + 1)
+    except NOT_A_ZIP:
+        raise ValueError("it is damaged or encrypted") from None
+    if len(data) > LARGEST_FILE:
+        raise ValueError(f"it is too large: it has more than {LARGEST_FILE:,} bytes")
+    return data
 
 
 def _read_split(bank: str, files: Files, name: str, show: Show) -> Packed:
-    split, pieces, done = BOXOBAN[bank], [], 0
+    split, pieces, done, size = BOXOBAN[bank], [], 0, 0
     for path, read in files.items():
         try:
-            pieces.append(levels.pack(read_boards(read())))
+            data = read()
+            pieces.append(levels.pack(read_boards(data)))
         except ValueError as error:
             raise BadInput(f"{name}, {path}: {error}") from None
-        done += len(pieces[-1])
+        done, size = done + len(pieces[-1]), size + len(data)
         show(bank, done, split.levels)
+        if done > split.levels or size > LARGEST_LEVEL * split.levels:
+            raise BadInput(f"{name} is not Boxoban: {split.folder} has more in it than it should")
     packed = np.concatenate(pieces)
     if len(packed) != split.levels:
         raise BadInput(
@@ -162,12 +236,14 @@ def _read_regular(data: bytes) -> tuple[Boards, list[int]] | None:
 
 
 def _read_slowly(data: bytes) -> tuple[Boards, list[int]]:
-    found, starts = levels.read_boards(data.decode("latin-1"))
-    if not found:
-        raise ValueError("there are no levels in it")
-    for board, start in zip(found, starts, strict=True):
+    found, starts = [], []
+    for board, start in levels.read_boards(data.decode("latin-1")):
         if board.shape != (SIZE, SIZE):
             raise ValueError(f"the level at line {start} is not of {SIZE}x{SIZE} cells")
+        found.append(board)
+        starts.append(start)
+    if not found:
+        raise ValueError("there are no levels in it")
     return np.stack(found), starts
 
 
@@ -198,6 +274,9 @@ def download(url: str, show: Show) -> pathlib.Path:
             with open(part, "ab" if goes_on else "wb") as file:
                 total = done + length if length else 0
                 while piece := answer.read(DOWNLOAD_PIECE):
+                    if max(total, done + len(piece)) > LARGEST_DOWNLOAD:
+                        part.unlink()
+                        raise HTTPException(f"it has more than {LARGEST_DOWNLOAD:,} bytes")
                     file.write(piece)
                     done += len(piece)
                     show("download", done, total)

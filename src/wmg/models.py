@@ -54,14 +54,16 @@ def _baseline(name: str) -> tuple[Agent, Config]:
 
 def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
     settings = runfolder.read_config(path)
-    if run is None and (path / runfolder.BEST).exists():
-        return checkpoint.load_model(path / runfolder.BEST)
+    if run is None and (best := runfolder.final_model(path)):
+        return checkpoint.load_model(best)
     if run is None:
         raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
     mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())
-    return parallel.take(load_agents(path, settings), run), mine
+    agent = parallel.take(load_agents(path, settings), run)
+    checkpoint.require_finite(path / runfolder.STATE, agent)
+    return agent, mine
 
 
 def load_agents(path: pathlib.Path, settings: Config) -> Agent:

@@ -3,7 +3,8 @@
 config.json          what was asked for, and with which versions and hardware
 logs/0000.jsonl      one line per report, one file per run
 state.safetensors    everything needed to go on, exactly
-best.safetensors     the best run in release form, when training ends
+best.safetensors     the best run in release form, when training ends; if training then goes on for
+                     more steps, the file stays until the next end replaces it
 curve.png            the learning curve, when training ends
 """
 
@@ -117,13 +118,21 @@ def _write_about(path: pathlib.Path, about: dict[str, Any]) -> None:
 
 
 def update_config(path: pathlib.Path, settings: Config) -> None:
-    """Record that a folder goes on for more steps than it was made for: what it has of its end is
-    then no longer that."""
+    """Record that a folder goes on for more steps than it was made for."""
     about = _read_about(path)
     if about["config"]["steps"] != settings.steps:
-        (path / BEST).unlink(missing_ok=True)
         about["config"]["steps"] = settings.steps
         _write_about(path, about)
+
+
+def final_model(path: pathlib.Path) -> pathlib.Path | None:
+    """The file of the best run; None if training has not ended, or went on after an earlier end."""
+    file = path / BEST
+    if not file.exists():
+        return None
+    trained = checkpoint.read_header(file, "release").get("config")
+    earlier = isinstance(trained, dict) and trained.get("steps") != read_config(path).steps
+    return None if earlier else file
 
 
 def parent_steps(path: pathlib.Path) -> list[int] | None:
@@ -163,12 +172,14 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
-    """Hold a run folder for one process."""
+    """Hold a run folder for one process, and remove what killed ones left half written."""
     with open(path / ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BadInput(f"{path} is in use by another process") from None
+        for name in (CONFIG, STATE, BEST):
+            checkpoint.remove_unfinished(path / name)
         yield
 
 
@@ -188,14 +199,28 @@ class Store:
 
 
 def load_state(path: pathlib.Path, like: Run) -> tuple[Run, dict[str, Any]] | None:
-    """The saved runs and their header, or None if nothing was saved yet."""
+    """The saved runs and their header, or None if training has not begun.
+
+    Training writes its state before its first report. A folder with results and without a state
+    has lost it, and starting again would overwrite the results.
+    """
     if not (path / STATE).exists():
+        if os.path.lexists(path / STATE) or _has_results(path):
+            raise BadInput(
+                f"{path} has been trained, but its {STATE} is missing: put that file back, or "
+                "train in a new folder"
+            )
         return None
     runs, header = checkpoint.load(path / STATE, like, "resume")
     for name, kind in (("reports", int), ("seconds", float), ("testing", float), ("logs", list)):
         if not isinstance(header.get(name), kind):
             raise BadInput(f"{path / STATE} is damaged: its header has no {name}")
     return runs, header
+
+
+def _has_results(path: pathlib.Path) -> bool:
+    logs = (path / LOGS).glob("*.jsonl")
+    return os.path.lexists(path / BEST) or any(log.stat().st_size for log in logs)
 
 
 def read_logs(path: pathlib.Path, runs: int) -> list[list[runlog.Record]]:

@@ -11,11 +11,14 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from wmg import checkpoint, config, evaluate, stats
+from wmg import checkpoint, config, evaluate, files, stats
 from wmg.config import NOT_JSON, BadInput
 from wmg.envs.sokoban import Sokoban
 from wmg.evaluate import Chance, Episodes
 from wmg.types import Agent
+
+LARGEST_FILE = 100_000_000
+"""Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
@@ -96,7 +99,7 @@ def save(path: pathlib.Path, episodes: Episodes, settings: config.Sokoban, **abo
 def read(path: pathlib.Path, settings: config.Sokoban, count: int) -> Bool[np.ndarray, " levels"]:
     """Which levels were solved, from a file that `save` wrote of the same levels."""
     try:
-        saved = json.loads(path.read_text())
+        saved = json.loads(files.read_bounded(path, LARGEST_FILE))
         bank, solved = str(saved["env"]["levels"]), np.array(saved["solved_each"], bool)
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} does not hold the outcomes of levels") from None

@@ -167,7 +167,7 @@ def open_session(
         session = Session(settings, env, runs, runfolder.Store(folder, logs))
         if parent is not None:
             session.reports = max(parent[1]["steps"]) // settings.report_every
-            session.save(0.0)
+        session.save(0.0)  # a folder whose logs have lines always has a state, too
         return session
     runs, header = state
     logs = Logs(folder / runfolder.LOGS, settings.runs, header["logs"])

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tiny
 from viewer import players
 
 from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
@@ -111,6 +112,9 @@ def test_a_level_of_ones_own_is_played(warehouse):
         ("text", "<img src=x>", "no levels"),
         ("text", "#####\n#@$ #\n#####", "fewer targets than boxes"),
         ("text", "#" * 9000, "1 to 8,192 characters"),
+        ("text", "#\n" * 4096, "the level at line 1 has more than 64 rows"),
+        ("text", " " * 4000 + "#\n" + "#\n" * 2000, "more than 64 rows"),
+        ("text", "#\n" + " " * 8000 + "#", "more than 64 columns"),
         ("text", 5, "must be a text"),
         ("seed", -1, "whole number from 0"),
         ("seed", True, "whole number"),
@@ -120,7 +124,7 @@ def test_a_level_of_ones_own_is_played(warehouse):
 )
 def test_an_episode_that_there_is_not_changes_nothing(warehouse, choice, value, complaint):
     before = warehouse.handle({"do": "show"})
-    with pytest.raises(BadInput, match=complaint):
+    with tiny.time_limit(5), pytest.raises(BadInput, match=complaint):
         warehouse.handle({"do": "begin", "choice": choice, "value": value})
     assert warehouse.handle({"do": "show"}) == before
 

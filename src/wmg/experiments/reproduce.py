@@ -289,7 +289,7 @@ def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
 
 def transfer_group(settings: Config, folder: pathlib.Path, *, enlarged: bool) -> dict | None:
     """Score the trained models in a run folder on this config's environment."""
-    if not (folder / runfolder.BEST).exists():
+    if not runfolder.final_model(folder):
         raise BadInput(f"{folder} does not hold trained models, which this scores")
     began, started = time.monotonic(), runfolder.now()
     saved = runfolder.read_config(folder)

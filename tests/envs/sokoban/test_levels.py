@@ -1,5 +1,6 @@
 """Text, packed bytes and levels, against boards written out by hand."""
 
+import os
 import pathlib
 import zipfile
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_boxoban import BOARDS, small_boxoban, text_of, to_board  # noqa: F401
+from tiny import time_limit
 
 from wmg.envs.sokoban import levels
 
@@ -128,6 +130,73 @@ def test_what_is_no_level_is_refused_in_a_sentence(case, tmp_path):
     assert complaint in str(error.value) and "\n" not in str(error.value)
 
 
+TOO_LARGE = {
+    "rows": ("#\n" * 6_000, "the level at line 1 has more than 64 rows"),
+    "rows of a second level": (f"{BOARDS[0]}\n" + "#\n" * 65, "at line 12 has more than 64 rows"),
+    "columns": ("#" * 12_000, "the level at line 1 has more than 64 columns"),
+    "a diagonal": (
+        "".join(" " * row + "#\n" for row in range(64)) + " " * 64 + "#\n",
+        "the level at line 1 has more than 64 rows",
+    ),
+    "columns with the indentation of other rows": (
+        "#\n" + " " * 5_000 + "#\n",
+        "the level at line 1 has more than 64 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+def test_a_board_that_is_too_large_is_refused_before_it_is_padded(case, tmp_path):
+    text, complaint = TOO_LARGE[case]
+    with time_limit(2), pytest.raises(ValueError, match=complaint):
+        find(tmp_path, text, bound=64)
+
+
+def room(height, width):
+    """The text of one room with a box, a target and the player in it."""
+    inside = ["#" + "@$.".ljust(width - 2) + "#", *["#" + " " * (width - 2) + "#"] * (height - 3)]
+    return "\n".join(["#" * width, *inside, "#" * width]) + "\n"
+
+
+def test_the_largest_board_is_read_wherever_its_rows_begin(tmp_path):
+    indented = "".join(" " * 900 + line + "\n" for line in room(64, 64).splitlines())
+    for text in (room(64, 64), indented):
+        assert texts(find(tmp_path, text, bound=64)) == [room(64, 64)]
+
+
+def winding(size):
+    """A level above a passage from outside that winds through the rest of the board."""
+    rows = ["#" * size, "#@$.".ljust(size, "#"), "#" * size]
+    gaps = ("# ".ljust(size, "#"), " #".rjust(size, "#"))
+    while len(rows) < size - 1:
+        rows += ["#" + " " * (size - 2) + "#", gaps[len(rows) // 2 % 2]]
+    return "\n".join(rows)
+
+
+def test_a_passage_outside_that_winds_through_the_board_is_wall(tmp_path):
+    (text,) = texts(find(tmp_path, winding(64), bound=64))
+    assert text.splitlines() == ["#" * 64, "#@$.".ljust(64, "#"), *["#" * 64] * 62]
+
+
+def test_a_file_with_too_many_levels_or_bytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(levels, "MOST_CELLS", 3 * 10**2)
+    assert len(find(tmp_path, text_of(*BOARDS))) == 3
+    complaint = r"levels\.txt cannot be used as levels: it has more than 3 levels"
+    with pytest.raises(ValueError, match=complaint):
+        find(tmp_path, text_of(*BOARDS, BOARDS[0]))
+    monkeypatch.setattr(levels, "LARGEST_FILE", 100)
+    with pytest.raises(ValueError, match=r"levels\.txt is too large: it has more than 100 bytes"):
+        find(tmp_path, text_of(*BOARDS))
+
+
+def test_pipes_and_devices_are_no_levels(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        for name in (str(path), f"{path}@00000000"):
+            with time_limit(5), pytest.raises(ValueError, match="levels must be a text file or"):
+                levels.find(name)
+
+
 def test_marks_of_other_editors_do_no_harm(tmp_path):
     path = tmp_path / "levels.txt"
     path.write_bytes(b"\xef\xbb\xbf" + BOARDS[0].replace("\n", "\r\n").encode())
@@ -186,6 +255,29 @@ def test_a_damaged_bank_is_refused(change, small_boxoban):  # noqa: F811
     path.write_bytes(data[: len(data) // 2] if change == "cut" else data)
     with pytest.raises(ValueError, match="is damaged: import it again with `wmg data boxoban`"):
         levels.find("test")
+
+
+def test_a_bank_whose_header_asks_for_all_memory_is_refused(small_boxoban):  # noqa: F811
+    path = save_bank("unfiltered-test", BOARDS)
+    huge = b"(9999999999999, 15), }"
+    small = b"(3, 15), }".ljust(len(huge))
+    assert small in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(small, huge))
+    with pytest.raises(ValueError, match="is damaged: import it again"):
+        levels.find("test")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "archive"])
+def test_a_bank_that_is_no_array_is_refused(kind, small_boxoban):  # noqa: F811
+    path = save_bank("unfiltered-test", BOARDS)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        with open(path, "wb") as file:
+            np.savez(file, np.zeros(3))
+    with time_limit(5), pytest.raises(ValueError, match="wmg data boxoban"):
+        levels.find("unfiltered-test")
 
 
 def test_a_file_is_named_with_its_checksum_and_refused_once_changed(tmp_path):

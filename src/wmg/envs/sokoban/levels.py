@@ -15,14 +15,14 @@ import lzma
 import pathlib
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
-from wmg import cache
+from wmg import cache, files
 
 WALL, FLOOR, TARGET, BOX, STORED, PLAYER, PLAYER_ON_TARGET = b"# .$*@+"
 MARKS = np.isin(np.arange(256), tuple(b"# .$*@+"))
@@ -33,6 +33,10 @@ INNER = SIZE - 2
 COMPACT_BYTES = 15
 LARGEST = 64
 """The largest height and width of a board."""
+LARGEST_FILE = 10_000_000
+"""Bytes of a text file: room for 85,000 levels of Boxoban."""
+MOST_CELLS = 20_000_000
+"""Cells of all levels of a text together: 200,000 levels of 10x10 cells, or 4,800 of 64x64."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,49 +163,86 @@ def to_text(board: UInt8[np.ndarray, "height width"]) -> str:
     return "\n".join(row.tobytes().decode("ascii") for row in board) + "\n"
 
 
-def read_boards(text: str) -> tuple[list[UInt8[np.ndarray, "height width"]], list[int]]:
-    """The boards in a text, not checked yet, and the line where each starts, counted from 1.
+def read_boards(text: str) -> Iterator[tuple[UInt8[np.ndarray, "height width"], int]]:
+    """Yield each board of a text, not checked yet, and its first line, counted from 1.
 
     A board ends with a line that is blank or, like `; 3` or a title, has other characters.
-    Floor outside the outer wall is wall: of a text it is not to be told where a board ends.
+    Floor outside the outer wall becomes wall, since a text does not say where a board ends.
     """
-    boards, starts, rows = [], [], []
+    rows = []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         line = line.rstrip()
         if line and not set(line) - set("# .$*@+"):
             rows.append(line.encode())
+            _require_size(number - len(rows) + 1, len(rows), len(line.lstrip()))
         elif line.lstrip().startswith("#"):
             odd = next(mark for mark in line if mark not in "# .$*@+")
             raise ValueError(
                 f"line {number}: {odd!r} is none of the characters # @ $ . * + of a level"
             )
         elif rows:
-            margin = min(len(row) - len(row.lstrip()) for row in rows)
-            width = max(map(len, rows)) - margin
-            board = np.frombuffer(b"".join(row[margin:].ljust(width) for row in rows), np.uint8)
-            boards.append(_wall_outside(board.reshape(len(rows), width)))
-            starts.append(number - len(rows))
+            yield _to_rectangle(rows, number - len(rows)), number - len(rows)
             rows = []
-    return boards, starts
+
+
+def _require_size(start: int, height: int, width: int) -> None:
+    """Refuse a board that is too large before its rows are padded to a rectangle."""
+    for count, name in ((height, "rows"), (width, "columns")):
+        if count > LARGEST:
+            raise ValueError(f"the level at line {start} has more than {LARGEST} {name}")
+
+
+def _to_rectangle(rows: list[bytes], start: int) -> UInt8[np.ndarray, "height width"]:
+    """The board of some lines, without their common margin."""
+    margin = min(len(row) - len(row.lstrip()) for row in rows)
+    width = max(map(len, rows)) - margin
+    _require_size(start, len(rows), width)
+    board = np.frombuffer(b"".join(row[margin:].ljust(width) for row in rows), np.uint8)
+    return _wall_outside(board.reshape(len(rows), width))
 
 
 def _wall_outside(board: UInt8[np.ndarray, "height width"]) -> UInt8[np.ndarray, "height width"]:
     """The board with floor that is reached from outside as wall, unless the player is there."""
+    if _closed(board[None])[0]:
+        return board
     around = np.pad(board, 1, constant_values=FLOOR)
-    outside = np.pad(np.zeros(board.shape, bool), 1, constant_values=True)
-    reached = 0
-    while reached != outside.sum():
-        reached = outside.sum()
-        for axis in (0, 1):
-            for shift in (-1, 1):  # what wraps around the edge is outside already
-                outside |= np.roll(outside, shift, axis) & (around != WALL)
+    frame = np.pad(np.zeros(board.shape, bool), 1, constant_values=True)
+    outside = _flood(frame, around != WALL)
     if np.isin(around[outside], (PLAYER, PLAYER_ON_TARGET)).any():
         return board
     return np.where(outside & (around == FLOOR), np.uint8(WALL), around)[1:-1, 1:-1]
 
 
+def _flood(
+    start: Bool[np.ndarray, "height width"], free: Bool[np.ndarray, "height width"]
+) -> Bool[np.ndarray, "height width"]:
+    """The free cells that are connected with `start`, which includes the edge of the board.
+
+    A set of cells is one long integer with a bit per cell, so that each round of the search is a
+    few shifts. A shift may wrap around the edge, and all of the edge is reached anyway.
+    """
+    reached, allowed = (
+        int.from_bytes(np.packbits(cells, bitorder="little").tobytes(), "little")
+        for cells in (start, free)
+    )
+    width, before = free.shape[1], 0
+    while reached != before:
+        before = reached
+        near = reached << 1 | reached >> 1 | reached << width | reached >> width
+        reached |= near & allowed
+    packed = np.frombuffer(reached.to_bytes(free.size // 8 + 1, "little"), np.uint8)
+    bits = np.unpackbits(packed, bitorder="little")[: free.size]
+    return bits.astype(bool).reshape(free.shape)
+
+
 def _count(boards: Boards, *kinds: int) -> Int[np.ndarray, " levels"]:
-    return np.isin(boards, kinds).sum(axis=(1, 2))
+    return np.sum([(boards == kind).sum(axis=(1, 2)) for kind in kinds], axis=0)
+
+
+def _closed(boards: Boards) -> Bool[np.ndarray, " levels"]:
+    """Whether all cells at the edge of each board are walls."""
+    edges = (boards[:, 0], boards[:, -1], boards[:, :, 0], boards[:, :, -1])
+    return (np.concatenate(edges, axis=1) == WALL).all(axis=1)
 
 
 def check(boards: Boards, starts: Sequence[int] | Int[np.ndarray, " levels"]) -> None:
@@ -209,16 +250,13 @@ def check(boards: Boards, starts: Sequence[int] | Int[np.ndarray, " levels"]) ->
     players = _count(boards, PLAYER, PLAYER_ON_TARGET)
     boxes = _count(boards, BOX, STORED)
     targets = _count(boards, TARGET, STORED, PLAYER_ON_TARGET)
-    walls = boards == WALL
-    edges = (walls[:, 0], walls[:, -1], walls[:, :, 0], walls[:, :, -1])
-    closed = np.all([edge.all(axis=1) for edge in edges], axis=0)
     for wrong, what in (
         (players == 0, "has no player"),
         (players > 1, "has more than one player"),
         (boxes == 0, "has no boxes"),
         (_count(boards, BOX) == 0, "is solved already: every box is on a target"),
         (targets < boxes, "has fewer targets than boxes"),
-        (~closed, "is open: its outer wall has a gap"),
+        (~_closed(boards), "is open: its outer wall has a gap"),
     ):
         if wrong.any():
             raise ValueError(f"the level at line {starts[int(np.argmax(wrong))]} {what}")
@@ -226,11 +264,8 @@ def check(boards: Boards, starts: Sequence[int] | Int[np.ndarray, " levels"]) ->
 
 def read_text(text: str, bound: int) -> Packed:
     """The levels of a text, checked and packed for boards of `bound` by `bound` cells."""
-    found, starts = read_boards(text)
-    if not found:
-        raise ValueError("there are no levels in it")
-    boards = np.full((len(found), bound, bound), WALL, np.uint8)
-    for index, (board, start) in enumerate(zip(found, starts, strict=True)):
+    found, most = [], MOST_CELLS // bound**2
+    for board, start in read_boards(text):
         height, width = board.shape
         if max(board.shape) > bound:
             raise ValueError(
@@ -238,7 +273,14 @@ def read_text(text: str, bound: int) -> Packed:
                 f"{max(board.shape)}, got {bound}"
             )
         check(board[None], [start])
-        boards[index, :height, :width] = board
+        found.append(board)
+        if len(found) > most:
+            raise ValueError(f"it has more than {most:,} levels, too many for bound = {bound}")
+    if not found:
+        raise ValueError("there are no levels in it")
+    boards = np.full((len(found), bound, bound), WALL, np.uint8)
+    for padded, board in zip(boards, found, strict=True):
+        padded[: board.shape[0], : board.shape[1]] = board
     return pack(boards)
 
 
@@ -302,7 +344,7 @@ def _read_file(name: str) -> bytes:
     if not pathlib.Path(name).is_file():
         known = ", ".join([*SPLITS, *BOXOBAN, *EMBEDDED])
         raise ValueError(f"levels must be a text file or one of {known}, got {name!r}")
-    return pathlib.Path(name).read_bytes()
+    return files.read_bounded(name, LARGEST_FILE)
 
 
 def read_bank(name: str) -> Packed:
@@ -311,13 +353,14 @@ def read_bank(name: str) -> Packed:
         columns = np.frombuffer(lzma.decompress(EMBEDDED_FILE.read_bytes()), np.uint8)
         return columns.reshape(COMPACT_BYTES, -1).T[EMBEDDED[name]]
     path, split = bank_path(name), BOXOBAN[name]
-    if not path.exists():
+    if not path.is_file():
         raise ValueError(f"the levels {name} are not here yet: get them with `wmg data boxoban`")
     try:
-        packed = np.load(path, allow_pickle=False)
+        # A map of the file: its header cannot ask for more memory than the file has bytes.
+        packed = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError):
         packed = np.zeros(0, np.uint8)
-    whole = packed.shape == (split.levels, COMPACT_BYTES)
+    whole = isinstance(packed, np.ndarray) and packed.shape == (split.levels, COMPACT_BYTES)
     if not whole or zlib.crc32(packed.tobytes()) != split.checksum:
         raise ValueError(f"{path} is damaged: import it again with `wmg data boxoban`")
-    return packed
+    return np.array(packed)
