@@ -99,6 +99,11 @@ class Outcome:
         return float(self.values.std(ddof=1) / len(self.values) ** 0.5)
 
     @property
+    def by_chance(self) -> bool:
+        """Whether measuring it once more would give another number."""
+        return self.trained or bool(self.error) or len(self.values) > 1
+
+    @property
     def trained(self) -> bool:
         """Whether this is of trained runs, which differ by chance."""
         return self.steps is not None

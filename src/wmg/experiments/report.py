@@ -152,16 +152,17 @@ def _row(target: Target, cell: str, outcome: Outcome) -> Json:
     """What a report says of one outcome."""
     paper, found = target.cells[cell].paper, verdict.of_cell(target, cell, outcome)
     low, high = outcome.interval
+    outside = paper is not None and not low <= paper <= high
     row: Json = {
         "label": target.cells[cell].label,
         "paper": paper,
-        "value": _finite(outcome.centre),
-        "interval": [_finite(low), _finite(high)],
-        "standard_error": _finite(outcome.standard_error),
-        "ratio": _finite(outcome.centre / paper) if paper else None,
+        "value": finite(outcome.centre),
+        "interval": [finite(low), finite(high)],
+        "standard_error": finite(outcome.standard_error),
+        "ratio": finite(outcome.centre / paper) if paper else None,
         "verdict": found and found.verdict,
         "why": found.why if found else "",
-        "excludes_paper": bool(paper is not None and not low <= paper <= high),
+        "excludes_paper": outside and outcome.by_chance,
         "runs": outcome.runs,
         "precision": result_file.precision_of(outcome.results[0]),
         "commit": _distinct([result_file.commit_of(each) for each in outcome.results]),
@@ -177,8 +178,8 @@ def _row(target: Target, cell: str, outcome: Outcome) -> Json:
 def _efficiency_row(outcome: Outcome) -> Json:
     values = outcome.values if len(outcome.values) else np.array([np.inf])
     return {
-        "first_quartile": _finite(stats.censored_quantile(values, 0.25)),
-        "third_quartile": _finite(stats.censored_quantile(values, 0.75)),
+        "first_quartile": finite(stats.censored_quantile(values, 0.25)),
+        "third_quartile": finite(stats.censored_quantile(values, 0.75)),
         "runs": sum(result["config"]["runs"] for result in outcome.results),
         "solved": int(np.isfinite(outcome.values).sum()),
         "test_every": outcome.test_every,
@@ -201,7 +202,8 @@ def _other(target: Target, cell: str, outcome: Outcome) -> Json:
     }
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """The number as strict JSON has it: None if it is not finite."""
     return float(value) if np.isfinite(value) else None
 
 

@@ -28,8 +28,8 @@ from wmg.config import NOT_JSON, BadInput
 from wmg.efficiency import Trial
 
 NAME = "result.json"
-MISSING = -(2**31) + 1
-"""Stands for a score that there is not."""
+MISSING = -(2**30)
+"""Stands for a score that there is not; differences to it are whole numbers of 32 bits too."""
 SCALE = 1000
 """Scores are packed in thousandths of a percent."""
 LARGEST = 64 * 2**20
