@@ -202,3 +202,41 @@ def test_what_has_no_default_must_be_there():
     assert config.from_dict(Needy, {"wanted": 1}) == Needy(1)
     with pytest.raises(BadInput, match="needy lacks wanted"):
         config.from_dict(Needy, {"other": 3}, "needy")
+
+
+def test_precision_in_the_form_of_version_0_1_means_what_it_meant():
+    """There, float32 was left to JAX, whose default on GPUs is TF32."""
+    for old, new in (("float32", "tf32"), ("bfloat16", "bfloat16")):
+        data = config.to_dict(Config(batched=config.Batched(envs=4)))
+        data["batched"]["precision"] = old
+        del data["precision"]
+        found = config.from_dict(Config, data)
+        assert found == Config(batched=config.Batched(envs=4), precision=new)
+    assert config.from_dict(Config, {}).precision == "float32"
+
+
+def test_a_precision_that_is_given_wins_over_the_old_form_and_a_wrong_one_is_refused():
+    data = {"precision": "float32", "batched": {"envs": 4, "precision": "bfloat16"}}
+    assert config.from_dict(Config, data).precision == "float32"
+    with pytest.raises(BadInput, match=r"precision must be one of 'float32', 'tf32', 'bfloat16'"):
+        config.from_dict(Config, {"batched": {"envs": 4, "precision": "float64"}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"precision": "bfloat16"}, "batched.envs must be more than 1 for bfloat16, got 1"),
+        (
+            {"goal": config.Goal(grids=(30,)), "report_every": 25},
+            r"goal.grids must be multiples of report_every = 25, got \(30,\)",
+        ),
+        ({"goal": config.Goal(grids=(25,)), "report_every": 25}, "goal.grids must be multiples"),
+        (
+            {"goal": config.Goal(grids=(30,)), "report_every": 15},
+            "t_max must be at most report_every = 15, got 16",
+        ),
+    ],
+)
+def test_precision_and_grids_that_cannot_be_are_refused(changes, complaint):
+    with pytest.raises(BadInput, match=complaint):
+        Config(**changes)

@@ -372,3 +372,41 @@ def test_keys_depend_on_seed_and_report_alone_and_are_all_different():
     np.testing.assert_array_equal(many[2], efficiency.trial_keys(np.array([7]), 2, 3)[0])
     both = np.concatenate([many, efficiency.trial_keys(np.arange(5, 9), 3, 3)])
     assert len({key.tobytes() for test in both for key in test}) == 24
+
+
+GRIDDED = Goal(0.9, 10, grids=(50, 100))
+PASS, FAIL = (9, 10), (3, 5)
+
+
+def test_a_crossing_is_at_the_first_passed_test_whatever_follows():
+    tests = [Trial(25, *FAIL), Trial(50, *PASS), Trial(100, *FAIL), Trial(200, *PASS)]
+    assert efficiency.crossing(tests, GRIDDED) == pytest.approx(50)
+
+
+@pytest.mark.parametrize(
+    ("passed", "left"),
+    [((), {25, 50, 100}), ((75,), {50, 100}), ((50,), {100}), ((75, 100), set()), ((107,), set())],
+)
+def test_grids_are_unmet_until_a_test_on_them_is_passed(passed, left):
+    tests = [Trial(25, *FAIL), *(Trial(steps, *PASS) for steps in passed)]
+    assert efficiency.unmet(tests, GRIDDED, 25) == left
+
+
+def test_a_test_belongs_to_the_report_its_window_ended_after():
+    assert Trial(107, *PASS).is_on(100, 25) and not Trial(99, *PASS).is_on(100, 25)
+
+
+def test_on_another_grid_than_the_goals_a_run_that_was_not_tested_to_the_end_is_unknown():
+    tests = [Trial(25, *FAIL), Trial(50, *FAIL), Trial(75, *PASS), Trial(100, *PASS)]
+    assert efficiency.crossing_on_grid(tests, GRIDDED, 25, 75) == pytest.approx(75 * 0.9 / 0.9)
+    assert math.isnan(efficiency.crossing_on_grid(tests, GRIDDED, 25, 200))
+    late = [*tests[:3], Trial(100, *FAIL), Trial(150, *PASS), Trial(200, *PASS)]
+    late[2] = Trial(75, *PASS)
+    assert efficiency.crossing_on_grid(late, GRIDDED, 25, 100) == pytest.approx(200)
+    gap = [Trial(50, *PASS), Trial(100, *FAIL), Trial(200, *PASS), Trial(250, *PASS)]
+    assert math.isnan(efficiency.crossing_on_grid(gap, GRIDDED, 25, 125))
+
+
+def test_a_run_that_never_passes_is_censored_on_every_grid():
+    tests = [Trial(steps, *FAIL) for steps in range(25, 401, 25)]
+    assert {efficiency.crossing_on_grid(tests, GRIDDED, 25, g) for g in (25, 50, 75, 400)} == {None}

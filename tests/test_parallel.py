@@ -1,6 +1,7 @@
 """Batched programs against mapped ones, of training and of playing."""
 
 import dataclasses
+import re
 import threading
 
 import jax
@@ -10,7 +11,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import checkpoint, config, experiments, parallel, runfolder, train
+from wmg import a3c, checkpoint, config, experiments, parallel, runfolder, train
 
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
@@ -146,3 +147,35 @@ def test_what_fails_on_one_core_does_not_wait_for_the_others(monkeypatch):
         parallel.map_over_cores(work, 2)
     assert begun.is_set() and not ended.is_set()
     blocked.set()
+
+
+def matmul_precisions(text):
+    return set(re.findall(r"precision = \[(\w+), \w+\]", text))
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("float32", "HIGHEST"), ("tf32", "HIGH")])
+def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision, expected):
+    """The program's text: what JAX hands to the compiler."""
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    run = parallel.take(train.start_runs(settings, env), 0)
+
+    def learn(run):
+        with parallel.products(precision, "gpu"):
+            return a3c.train_until(env, settings.hyper, run, jnp.array(8), 4)
+
+    text = jax.jit(learn).lower(run).as_text()
+    assert text.count("dot_general") > 20 and matmul_precisions(text) == {expected}
+
+
+def test_on_a_cpu_the_precision_changes_no_bit():
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
+    agents = [
+        parallel.over_runs(env, 4, precision=precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
+        for precision in ("float32", "tf32")
+    ]
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), agents[0].agent, agents[1].agent)
+    assert all(jax.tree.leaves(same))
+    assert parallel.computed_precision("tf32") == "float32"

@@ -587,3 +587,30 @@ def test_a_run_keeps_its_levels_when_others_become_available(small_boxoban, tmp_
         train.train(asked, tmp_path / "run", resume=True)
     result = train.train(saved, tmp_path / "run", resume=True)
     assert result.finished and result.config == saved
+
+
+GRIDDED = {"goal": dataclasses.replace(GOAL, grids=(48,)), "t_max": 4}
+
+
+def test_runs_go_on_until_they_pass_on_every_grid_tested_on_those_alone(tmp_path):
+    goal = GRIDDED["goal"]
+    plain = train.train(aims(t_max=4), env=BUTTON)
+    result = train.train(aims(**GRIDDED), tmp_path / "run", env=BUTTON)
+    for run in (0, 1):
+        before, tests = plain.trials[run], result.trials[run]
+        assert tests[: len(before)] == before  # the same run, that goes on
+        assert [t.steps % 48 for t in tests[len(before) :]] == [0] * (len(tests) - len(before))
+        assert tests[-1].meets(goal) and tests[-1].steps % 48 == 0
+    assert result.crossings == plain.crossings
+    untested = [line for line in tiny.lines(result.folder)[0] if line["test_episodes"] is None]
+    assert [line["score"] for line in untested] == [None] * len(untested)
+
+
+def test_going_on_between_grids_is_exact(tmp_path):
+    settings, folder = aims(**GRIDDED), tmp_path / "parts"
+    whole = train.train(settings, tmp_path / "whole", env=BUTTON)
+    for reports in (5, 2):
+        tiny.stop_after(settings, folder, reports, env=BUTTON, resume=folder.exists())
+    parts = train.train(settings, folder, env=BUTTON, resume=True)
+    assert parts.trials == whole.trials
+    assert tiny.differing(tiny.arrays(parts.folder), tiny.arrays(whole.folder)) == []
