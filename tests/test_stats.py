@@ -1,5 +1,6 @@
 """Statistics against hand-computed numbers, definitions, and simulated coverage."""
 
+import itertools
 import math
 
 import numpy as np
@@ -178,3 +179,22 @@ def test_the_sign_test_of_nothing_and_of_halves_is_certain():
     assert 0 < stats.sign_test(20_000, 19_000) < 1e-6
     with pytest.raises(ValueError, match="negative"):
         stats.sign_test(-1, 3)
+
+
+def test_a_rank_test_agrees_with_counting_every_split():
+    """All ways to split six values into two and four."""
+    one, other = [1.0, 4.0], [2.0, 3.0, 5.0, 6.0]
+    ranks = [1, 4, 2, 3, 5, 6]
+    far = abs(1 + 4 - 7)
+    splits = list(itertools.combinations(ranks, 2))
+    exact = sum(abs(sum(pair) - 7) >= far for pair in splits) / len(splits)
+    assert stats.rank_test(one, other, resamples=20_000) == pytest.approx(exact, abs=0.01)
+
+
+def test_a_rank_test_tells_samples_apart_and_takes_infinite_values():
+    apart = stats.rank_test(np.arange(20.0), np.arange(20.0) + 15)
+    alike = stats.rank_test([1.0, 2.0, np.inf, np.inf], [2.0, 1.0, np.inf, np.inf])
+    assert apart < 0.001 and alike == 1.0
+    assert stats.rank_test([1.0, 2.0], [np.inf, np.inf, 3.0]) == stats.rank_test(
+        [1.0, 2.0], [9.0, 9.0, 3.0]
+    )

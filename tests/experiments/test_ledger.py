@@ -52,8 +52,9 @@ def speeds(seconds, runs=50):
 
 def test_a_cost_is_a_range_from_the_nearest_size():
     # Twice the paper's median is 3,200 steps, a tenth of a second each, and a minute to compile.
-    low, high = ledger.minutes(SOLVE, 1.6, 100, speeds(0.1))
-    assert (low, high) == pytest.approx((320 / 60 + 1, 640 / 60 + 1), abs=0.05)
+    assert ledger.minutes(SOLVE, 1.6, 100, speeds(0.1)) == pytest.approx(
+        (320 / 60 + 1, 640 / 60 + 1), abs=0.05
+    )
     unsolved = ledger.minutes(SOLVE, None, 50, speeds(0.1))
     assert unsolved == pytest.approx((800 / 60 + 1, 800 / 60 + 1), abs=0.05)
     assert ledger.minutes(SOLVE, 1.6, 100, []) is None

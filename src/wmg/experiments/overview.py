@@ -70,7 +70,7 @@ def verdict_table(rows: list[Json]) -> str:
     ]
     for row in sorted(rows, key=lambda row: report.FIRST.index(row["verdict"])):
         ends = " to ".join(number(end) for end in row["interval"])
-        kept = {True: "yes", False: "no"}.get(row.get("has_tests"), "-")
+        kept = {None: "-", True: "yes", False: "no"}[row.get("has_tests")]
         why = f" ({row['why']})" if row["why"] else ""
         outside = ", excludes the paper's" if row["excludes_paper"] else ""
         lines.append(

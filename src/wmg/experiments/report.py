@@ -53,7 +53,7 @@ def make(name: str, target: Target, out: pathlib.Path, interval: int | None = No
         "scale": _scale(target, outcomes),
         "cells": {cell: _row(target, cell, outcome) for cell, outcome in outcomes.items()},
         "other_series": {
-            cell: [_other(target, cell, outcome) for outcome in each[1:]]
+            cell: [_other(target, cell, outcome, each[0]) for outcome in each[1:]]
             for cell, each in series.items() if each[1:]
         },
         "over_time": _over_time(target, outcomes) | target.published,
@@ -189,14 +189,16 @@ def _efficiency_row(outcome: Outcome) -> Json:
     }
 
 
-def _other(target: Target, cell: str, outcome: Outcome) -> Json:
+def _other(target: Target, cell: str, outcome: Outcome, judged: Outcome) -> Json:
     """What a report says of a series that is not the judged one."""
+    both = len(outcome.values) > 1 and len(judged.values) > 1
     differ = other_settings(target.cells[cell], outcome.results[0])
     row = _row(target, cell, outcome)
     shown = ("label", "value", "interval", "runs", "precision", "solved", "test_every", "has_tests")
     return {
         "series": outcome.series,
         **{name: row[name] for name in shown if name in row},
+        "p": stats.rank_test(outcome.values, judged.values) if both else None,
         "other_settings": [f"{setting} = {there!r}" for setting, there, _ in differ],
         "date": outcome.results[0]["hardware"]["date"],
     }
@@ -351,8 +353,8 @@ def _other_series(data: Json) -> list[str]:
     lines = [
         "Other results of the same cells, shown and not judged:",
         "",
-        "| cell | series | ours | 95% | runs | products | date | other settings |",
-        "|---|---|---|---|---|---|---|---|",
+        "| cell | series | ours | 95% | runs | products | date | p | other settings |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for rows in data["other_series"].values():
         for row in rows:
@@ -360,6 +362,6 @@ def _other_series(data: Json) -> list[str]:
             lines.append(
                 f"| {row['label']} | {row['series'] or 'first'} | {number(row['value'])} "
                 f"| {_ends(row)} | {row['runs']} | {row['precision']} | {row['date']} "
-                f"| {settings} |"
+                f"| {number(row['p'])} | {settings} |"
             )
-    return lines
+    return [*lines, "", "p: of a rank test against the series that is judged."]

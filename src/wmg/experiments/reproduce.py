@@ -321,7 +321,7 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
     return with_slots(agent, after - 1, oldest_age=before - 1)
 
 
-def count(cell: Cell, scale: Scale) -> dict[str, Any]:
+def count(cell: Cell, scale: Scale | None = None) -> dict[str, Any]:
     """The number of trainable parameters."""
     parameters = count_parameters(checkpoint.shape_of(cell.config))
     return {"value": parameters, "hardware": runfolder.hardware()}
@@ -348,6 +348,7 @@ def score_checkpoint(cell: Cell, scale: Scale) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(f"there is no {path}: name the folder of {cell.file} with --checkpoints")
     trained, agent = official.load(path, heads=RELEASED_HEADS)
+    assert cell.config.env is not None
     env, agent = models.fit(agent, trained, cell.config.env)
     agent = lengthen(agent, trained, cell.config) if cell.enlarged else agent
     return {**_score(env, agent, TRANSFER_EPISODES), "file": cell.file}

@@ -116,7 +116,7 @@ def read(path: pathlib.Path) -> Json:
         result = json.loads(path.read_bytes())
     except NOT_JSON:
         result = None
-    if not _is_result(result):
+    if not isinstance(result, dict) or not _is_result(result):
         raise BadInput(f"{path} is damaged: it does not hold a result")
     return result
 
@@ -129,11 +129,9 @@ def write(path: pathlib.Path, result: Json) -> None:
     write_atomically(path, (json.dumps(result) + "\n").encode())
 
 
-def _is_result(data: Any) -> bool:
+def _is_result(data: Json) -> bool:
     """Whether it has all that reports are made of: a value, or something for each run."""
-    if not isinstance(data, dict) or not {"hardware", "command"} <= data.keys():
-        return False
-    if not isinstance(data["hardware"], dict):
+    if "command" not in data or not isinstance(data.get("hardware"), dict):
         return False
     if "config" not in data:
         value = data.get("value")

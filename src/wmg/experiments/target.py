@@ -100,7 +100,9 @@ class Target:
     def better(self) -> Literal["lower", "higher", "neither"]:
         """Which numbers are better: fewer interactions, higher scores and speeds; a number of
         parameters is right or wrong."""
-        return {"efficiency": "lower", "parameters": "neither"}.get(self.measure, "higher")
+        if self.measure == "parameters":
+            return "neither"
+        return "lower" if self.measure == "efficiency" else "higher"
 
     def band_of(self, cell: str) -> Band:
         """How far from the paper's number a match of this cell may be."""
