@@ -81,3 +81,26 @@ def test_published_medians_are_those_of_the_values_beside_them(name):
         steps = [math.inf if value is None else value for value in cell["crossings"]]
         median = statistics.median(steps)
         assert cell["median"] == (pytest.approx(median) if math.isfinite(median) else None)
+
+
+TABLE = re.compile(r"^<!-- from (results/\S+) -->\n\n((?:\|.*\n)+)", re.MULTILINE)
+
+
+@EACH_PAGE
+def test_tables_that_name_their_report_are_in_it(page):
+    for report, table in TABLE.findall(page.read_text()):
+        assert table in (ROOT / report).read_text() + "\n", f"{page} differs from {report}"
+
+
+def test_pages_of_results_show_tables_of_reports():
+    quoted = [report for page in PAGES for report, _ in TABLE.findall(page.read_text())]
+    assert len(quoted) >= 5
+
+
+def test_the_readmes_babyai_table_has_the_medians_of_the_report():
+    cells = json.loads((ROOT / "results/babyai-table/report.json").read_text())["cells"]
+    text = README.read_text()
+    for row in cells.values():
+        shown = f"{row['value']:.3g} ({row['paper']:,})"
+        marked = f"*{shown}*" if row["verdict"] in ("better", "worse") else f" {shown} "
+        assert marked in text, f"{row['label']}: {marked}"

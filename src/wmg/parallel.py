@@ -80,20 +80,22 @@ def over_runs(
     else:
         rule = functools.partial(a3c.train_until, t_max=t_max)
 
-    def train(env: Env, hyper: Hyper, run: Run, until: jax.Array, **how: Any) -> tuple[Run, Totals]:
+    def train_until(
+        env: Env, hyper: Hyper, run: Run, until: jax.Array, **how: Any
+    ) -> tuple[Run, Totals]:
         with products(precision, backend):
             return rule(env, hyper, run, until, **how)
 
     if on_cpu(backend):
-        one = jax.jit(train, compiler_options=cpu_options(), donate_argnums=2)
+        one = jax.jit(train_until, compiler_options=cpu_options(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
     if many.envs > 1:
-        return functools.partial(_split_environments, jax.jit(train, donate_argnums=2), env)
+        return functools.partial(_split_environments, jax.jit(train_until, donate_argnums=2), env)
     # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
     together = {"unroll": min(t_max, env.spec.max_steps, 12), "batch": "batch"}
 
     def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
-        one = lambda h, r, u: train(env, h, r, u, **together)  # noqa: E731
+        one = lambda h, r, u: train_until(env, h, r, u, **together)  # noqa: E731
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
     return functools.partial(_split_over_devices, batch, {}, env)

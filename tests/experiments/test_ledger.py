@@ -33,7 +33,8 @@ def test_a_cell_with_enough_runs_is_done_and_others_are_listed(race):
     assert [each["cell"] for each in data["done"]] == ["wmg"]
     missing = {each["cell"]: (each["there"], each["wanted"]) for each in data["missing"]}
     assert missing == {"gru": (3, 4), "cnn": (0, 4)}
-    assert data["next"] == "wmg reproduce race --cells cnn --runs 4 --group-size 4"
+    assert data["next"] is None
+    assert data["next_on_a_gpu"] == "wmg reproduce race --cells cnn --runs 4 --group-size 4"
 
 
 def test_runs_with_other_settings_or_fewer_steps_do_not_count(race):
@@ -79,7 +80,7 @@ def test_the_ledger_is_printed_and_written_with_the_next_command(capsys, race):
     code, out, _ = tiny.command(capsys, "reproduce", "--ledger", "--out", race)
     assert code == 0 and out == (race / "ledger.md").read_text() + "\n"
     data = json.loads((race / "ledger.json").read_text())
-    assert f"```\n{data['next']}\n```" in out
+    assert f"```\n{data['next_on_a_gpu']}\n# nothing\n```" in out
 
 
 def test_every_cell_of_every_target_is_in_the_ledger(tmp_path):

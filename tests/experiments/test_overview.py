@@ -88,6 +88,8 @@ def test_the_table_of_intervals_has_what_can_be_regridded(race):
         assert found["median"] == pytest.approx(np.median(needed) / 1000)
     assert row["grids"]["16x"] == {"interval": 400}
     assert "cannot be re-gridded" in overview.interval_table([row])
+    row["grids"]["4x"] = {"interval": 100, "median": None, "95%": [3.5, None]}
+    assert "| not passed by half of the runs (100 steps) |" in overview.interval_table([row])
 
 
 def test_without_results_there_is_nothing_to_report(tmp_path):

@@ -1,14 +1,17 @@
 """What a `result.json` holds, packed and read back, and what version 0.1 wrote."""
 
+import functools
 import json
+import random
 
 import numpy as np
 import pytest
-from experiments.made_up import flat, write, write_race
+from experiments.made_up import RACE, TARGET, flat, write, write_race
+from experiments.test_outcome import RUNS, write_gridded
 
 from wmg.config import BadInput
 from wmg.efficiency import Trial
-from wmg.experiments import result_file
+from wmg.experiments import report, result_file
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -95,3 +98,45 @@ def test_results_of_version_0_1_are_read_and_known_to_have_no_tests(tmp_path):
     assert not result_file.has_tests(result) and result_file.commit_of(result) is None
     old = result_file.read(write(tmp_path, "wmg", 0, [[1.0, None]], seed=0))
     np.testing.assert_array_equal(result_file.scores_of(old), [[1.0, np.nan]])
+
+
+JUNK = (None, True, -1, 1e308, float("nan"), 10**400, "x", [], {}, [None], [[1, "x"]])
+
+
+def places(data, before=()):
+    items = data.items() if isinstance(data, dict) else enumerate(data[:2])
+    for key, value in items:
+        yield (*before, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*before, key))
+
+
+def spoilt(data, draw):
+    """The same data with something left out, or replaced by junk."""
+    data = json.loads(json.dumps(data))
+    *way, last = draw.choice(list(places(data)))
+    inner = functools.reduce(lambda found, key: found[key], way, data)
+    if isinstance(inner, dict) and draw.random() < 0.3:
+        del inner[last]
+    else:
+        inner[last] = draw.choice(JUNK)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["curve", "race"])
+def test_whatever_is_in_a_result_it_is_reported_or_refused_in_one_sentence(tmp_path, kind):
+    draw, counts = random.Random(0), {"reported": 0, "refused": 0}
+    if kind == "curve":
+        path, name, target = write(tmp_path, "wmg", 0, [flat(90)] * 2, seed=0), "made-up", TARGET
+    else:
+        path, name, target = write_gridded(tmp_path, RUNS), "race", RACE
+    whole = json.loads(path.read_text())
+    for _ in range(150):
+        path.write_text(json.dumps(spoilt(whole, draw)))
+        try:
+            report.markdown(report.make(name, target, tmp_path, draw.choice([None, 50])))
+            counts["reported"] += 1
+        except BadInput as refusal:
+            assert "\n" not in str(refusal)
+            counts["refused"] += 1
+    assert counts["refused"] > 50 and counts["reported"] > 10

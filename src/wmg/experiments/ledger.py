@@ -95,7 +95,8 @@ def make(out: pathlib.Path) -> Json:
     return {
         "done": [_plain(each) for each in entries if each.there >= each.wanted],
         "missing": [_plain(each) for each in missing],
-        "next": next((each.command for each in missing if each.fits), None),
+        "next": next((each.command for each in missing if each.fits and not each.gpu), None),
+        "next_on_a_gpu": next((each.command for each in missing if each.fits and each.gpu), None),
     }
 
 
@@ -198,10 +199,12 @@ def markdown(data: Json) -> str:
         "# Ledger of runs",
         "",
         f"{len(data['done'])} cells are complete and {len(data['missing'])} are not. Costs are "
-        "estimates for one H200, from the seconds of earlier results. Next:",
+        "estimates for one H200, from the seconds of earlier results. Next on a GPU, and next on a "
+        "CPU:",
         "",
         "```",
-        data["next"] or "nothing is missing",
+        data["next_on_a_gpu"] or "# nothing that fits",
+        data["next"] or "# nothing",
         "```",
         "",
         "| target | cell | runs there | older | wanted | GPU minutes | command |",

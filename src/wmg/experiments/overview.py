@@ -153,7 +153,7 @@ def interval_table(rows: list[Json]) -> str:
 def _shown(found: Json) -> str:
     if "median" not in found:
         return "cannot be re-gridded"
-    low, high = found["95%"]
-    return (
-        f"{number(found['median'])}, {number(low)} to {number(high)} ({found['interval']:,} steps)"
-    )
+    (low, high), grid = found["95%"], f"({found['interval']:,} steps)"
+    if found["median"] is None:
+        return f"not passed by half of the runs {grid}"
+    return f"{number(found['median'])}, {number(low)} to {number(high)} {grid}"

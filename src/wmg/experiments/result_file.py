@@ -13,9 +13,7 @@ plain rows of scores; they are read as well (`has_tests`, `precision_of`).
 """
 
 import base64
-import binascii
 import json
-import math
 import pathlib
 import zlib
 from collections.abc import Sequence
@@ -23,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from wmg import config
 from wmg.checkpoint import write_atomically
-from wmg.config import NOT_JSON, BadInput
+from wmg.config import NOT_JSON, BadInput, Config
 from wmg.efficiency import Trial
 
 NAME = "result.json"
@@ -85,7 +84,10 @@ def scores_of(result: Json, name: str = "scores") -> list[np.ndarray]:
     """The scores of each run, NaN where there is none."""
     rows = result[name]
     if isinstance(rows, list):
-        return [np.array(row, float) for row in rows]
+        found = [np.array(row, float) for row in rows]
+        if any(row.ndim != 1 or (np.abs(row) > 1e6).any() for row in found):
+            raise ValueError("a row of scores is not one")
+        return found
     packed = [row[:, 0] for row in unpack(rows)]
     return [np.where(row == MISSING, np.nan, row / SCALE) for row in packed]
 
@@ -129,28 +131,57 @@ def write(path: pathlib.Path, result: Json) -> None:
     write_atomically(path, (json.dumps(result) + "\n").encode())
 
 
+NUMBERS = ("seconds", "testing_seconds", "standard_error", "diverged")
+
+
 def _is_result(data: Json) -> bool:
     """Whether it has all that reports are made of: a value, or something for each run."""
-    if "command" not in data or not isinstance(data.get("hardware"), dict):
+    hardware, texts = data.get("hardware"), [data.get("command"), data.get("started", "")]
+    if not isinstance(hardware, dict) or not all(isinstance(text, str) for text in texts):
+        return False
+    if not all(isinstance(hardware.get(name), str) for name in ("device", "date")):
+        return False
+    if not all(_is_number(data.get(name, 0)) for name in NUMBERS):
         return False
     if "config" not in data:
-        value = data.get("value")
-        return isinstance(value, int | float) and math.isfinite(value)
-    if not isinstance(data["config"], dict):
+        rates = data.get("steps_per_second_each_chunk", [])
+        return (
+            _is_number(data.get("value"))
+            and isinstance(rates, list)
+            and all(_is_number(rate) for rate in rates)
+        )
+    return _is_config(data["config"]) and _has_row_for_each_run(data)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e15
+
+
+def _is_config(settings: Any) -> bool:
+    """Whether these are settings that this version can read."""
+    try:
+        return {"runs", "seed", "steps", "report_every"} <= settings.keys() and bool(
+            config.from_dict(Config, settings)
+        )
+    except (AttributeError, OverflowError, BadInput):
         return False
-    if "crossings" in data and not {"diverged", "testing_seconds"} <= data.keys():
-        return False
-    return _has_row_for_each_run(data)
 
 
 def _has_row_for_each_run(data: Json) -> bool:
-    runs = data["config"].get("runs")
+    runs, steps = data["config"]["runs"], data.get("steps", [])
     try:
         if has_tests(data) and len(tests_of(data)) != runs:
             return False
         if "crossings" in data:
-            rows = data["crossings"]
-            return len(rows) == runs and all(isinstance(x, int | float | None) for x in rows)
-        return len(scores_of(data)) == runs
-    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error, zlib.error):
+            rows, needed = data["crossings"], {"diverged", "testing_seconds"}
+            known = all(row is None or _is_number(row) for row in rows)
+            aimed = isinstance(data["config"].get("goal"), dict)
+            return known and aimed and len(rows) == runs and needed <= data.keys()
+        names = {"scores"} | {name for name in data if name.startswith("scores")}
+        of_names = [scores_of(data, name) for name in names]
+        longest = {max(len(row) for row in rows) for rows in of_names}
+        points = {len(steps)} if "steps" in data else {1}  # a transfer has one score for each run
+        every = {len(rows) for rows in of_names} == {runs} and longest == points != {0}
+        return every and all(map(_is_number, steps))
+    except (*NOT_JSON, KeyError, TypeError, AttributeError, OverflowError, zlib.error):
         return False
