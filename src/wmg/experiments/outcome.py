@@ -276,6 +276,11 @@ def _pool_crossings(series: str, results: list[Json], interval: int | None) -> O
     )  # fmt: skip
 
 
+def on_grid(outcome: Outcome, interval: int) -> Outcome:
+    """What runs with a goal would have needed if tested every `interval` steps."""
+    return _pool_crossings(outcome.series, outcome.results, interval)
+
+
 def crossings_on_grid(result: Json, interval: int) -> list[float | None]:
     """What each run would have needed if tested every `interval` steps; NaN if that is unknown."""
     settings = result["config"]

@@ -8,7 +8,7 @@ from wmg.checkpoint import write_atomically
 from wmg.config import BadInput
 from wmg.experiments import TARGETS, report, result_file
 from wmg.experiments.babyai import AUTHORS_INTERVALS
-from wmg.experiments.outcome import Outcome, pool
+from wmg.experiments.outcome import Outcome, on_grid, pool
 from wmg.experiments.reproduce import GROUPED
 from wmg.experiments.target import Target
 from wmg.experiments.verdict import number
@@ -95,21 +95,21 @@ def interval_rows(out: pathlib.Path) -> list[Json]:
         if target.measure != "efficiency" or not any((out / name).glob(f"**/{result_file.NAME}")):
             continue
         for cell, series in pool(name, target, out).items():
-            for place, outcome in enumerate(series):
-                if all(map(result_file.has_tests, outcome.results)):
-                    rows.append(_interval_row(name, target, out, cell, place, outcome))
+            rows += [
+                _interval_row(name, target, cell, outcome)
+                for outcome in series
+                if all(map(result_file.has_tests, outcome.results))
+            ]
     return rows
 
 
-def _interval_row(
-    name: str, target: Target, out: pathlib.Path, cell: str, place: int, outcome: Outcome
-) -> Json:
+def _interval_row(name: str, target: Target, cell: str, outcome: Outcome) -> Json:
     every = outcome.results[0]["config"]["report_every"]
     grids = {f"{times}x": times * every for times in TIMES}
     grids["authors'"] = AUTHORS_INTERVALS.get(cell.split("-")[0], 1000)
     medians = {}
     for label, grid in grids.items():
-        found = pool(name, target, out, grid)[cell][place]
+        found = on_grid(outcome, grid)
         low, high = (report.finite(end) for end in found.interval)
         known = found.regridded and grid >= every
         medians[label] = {"interval": grid} | (

@@ -23,11 +23,12 @@ FIRST = ("worse", "better", "not judged", "matches", None)
 
 def report(name: str, target: Target, out: pathlib.Path) -> Json:
     """Write report.json, report.md and figures; return what the JSON says."""
-    data, folder = make(name, target, out), out / name
+    series, folder = pool(name, target, out), out / name
+    data = _make(name, target, series, None)
     write_atomically(folder / "report.json", (json.dumps(data, indent=1) + "\n").encode())
     write_atomically(folder / "report.md", markdown(data).encode())
     try:
-        _draw(target, judged(pool(name, target, out)), folder)
+        _draw(target, judged(series), folder)
     except BadInput as missing:
         print(f"no figure: {missing}", file=sys.stderr)
     return data
@@ -35,7 +36,12 @@ def report(name: str, target: Target, out: pathlib.Path) -> Json:
 
 def make(name: str, target: Target, out: pathlib.Path, interval: int | None = None) -> Json:
     """The report of a target, from its results alone; with an `interval`, re-gridded to it."""
-    series = pool(name, target, out, interval)
+    return _make(name, target, pool(name, target, out, interval), interval)
+
+
+def _make(
+    name: str, target: Target, series: dict[str, list[Outcome]], interval: int | None
+) -> Json:
     outcomes = judged(series)
     full = {cell for cell, outcome in outcomes.items() if _is_full(target, cell, outcome)}
     results = [result for each in series.values() for o in each for result in o.results]
