@@ -145,6 +145,11 @@ def test_unsolved_means_that_surely_fewer_than_the_share_solved_it(solved, expec
         (CLAIM, {"a": outcome(9), "b": many(1)}, "9.00, from a single run"),
         (CLAIM, {"a": many(9), "b": outcome(1, 1, 1)}, "9.00, from 3 runs; 10 are needed"),
         (
+            CLAIM,
+            {"a": many(9), "b": many(1, precision="tf32")},
+            "products in float32 against tf32",
+        ),
+        (
             dataclasses.replace(CLAIM, full_scale=True),
             {"a": many(9), "b": many(1)},
             "9.00 after fewer steps than in the paper",

@@ -37,6 +37,8 @@ class Outcome:
     steps: int | None
     series: str = ""
     """The folder in its cell; empty for the cell's own."""
+    precision: str = "float32"
+    """Of products."""
     error: float | None = None
     """Standard error of a single measured value."""
     diverged: int = 0
@@ -131,6 +133,8 @@ def pool(
                 _pool_series(series, files, target, interval)
                 for series, files in sorted(found.items(), key=lambda each: _rank(asked, each))
             ]
+            for outcome in outcomes[cell]:
+                outcome.precision = result_file.precision_of(outcome.results[0])
     if not outcomes:
         raise BadInput(f"there are no results of {name} in {out}")
     return outcomes
@@ -201,9 +205,8 @@ def _single(series: str, results: list[Json]) -> Outcome:
     """A measured value; of a speed, every timed chunk is one."""
     result = results[0]
     values = result.get("steps_per_second_each_chunk") or [result["value"]]
-    return Outcome(
-        np.array(values, float), None, results, None, series, result.get("standard_error")
-    )
+    error = result.get("standard_error")
+    return Outcome(np.array(values, float), None, results, None, series, error=error)
 
 
 def _require_alike(files: dict[pathlib.Path, Json]) -> None:

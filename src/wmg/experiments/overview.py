@@ -122,7 +122,7 @@ def _interval_row(name: str, target: Target, cell: str, outcome: Outcome) -> Jso
         "label": target.cells[cell].label,
         "paper": target.cells[cell].paper,
         "runs": len(outcome.values),
-        "precision": result_file.precision_of(outcome.results[0]),
+        "precision": outcome.precision,
         "grids": medians,
     }
 

@@ -170,7 +170,7 @@ def _row(target: Target, cell: str, outcome: Outcome) -> Json:
         "why": found.why if found else "",
         "excludes_paper": outside and outcome.by_chance,
         "runs": outcome.runs,
-        "precision": result_file.precision_of(outcome.results[0]),
+        "precision": outcome.precision,
         "commit": _distinct([result_file.commit_of(each) for each in outcome.results]),
         "seconds": round(outcome.seconds, 1),
     }

@@ -92,6 +92,8 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> Verdict
         return Verdict("not judged", f"{number(ours.centre)} after fewer steps than in the paper")
     if why := too_few(*both):
         return Verdict("not judged", f"{number(ours.centre)}, from {why}")
+    if len(precisions := sorted({each.precision for each in both})) > 1:
+        return Verdict("not judged", f"products in {' against '.join(precisions)}")
     if claim.kind == "unsolved":
         return _judge_unsolved(claim, ours)
     if other is None:
