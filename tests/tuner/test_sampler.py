@@ -1,11 +1,7 @@
 """The sampler in Optuna studies of any kind."""
 
 import collections
-import pathlib
 import pickle
-import shutil
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -131,25 +127,6 @@ def test_other_samplers_go_on_with_the_same_study():
     study.sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=5)
     study.optimize(lambda trial: score(trial, DGDSampler(GRID)), n_trials=8)
     assert len(study.trials) == 20 and study.best_value <= 0
-
-
-def test_the_two_files_work_without_this_project(tmp_path):
-    package = tmp_path / "elsewhere"
-    package.mkdir()
-    (package / "__init__.py").write_text("from .sampler import DGDSampler\n")
-    for name in ("dgd.py", "sampler.py"):
-        shutil.copy(pathlib.Path(sampler.__file__).with_name(name), package)
-    script = """
-import sys
-sys.modules["wmg"] = None
-import elsewhere, optuna
-sampler = elsewhere.DGDSampler({"x": [1, 2, 3, 4, 5]}, seed=0)
-study = optuna.create_study(sampler=sampler)
-study.optimize(lambda trial: (sampler.values(trial)["x"] - 4) ** 2, n_trials=20)
-assert study.best_value == 0, study.best_value
-"""
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
 
 
 RECORDED = {
