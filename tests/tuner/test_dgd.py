@@ -76,6 +76,28 @@ def test_pending_runs_count_but_do_not_score():
     assert dgd.centres(Search((3,)), known) == [(1,)]
 
 
+def test_pruned_runs_count_but_do_not_score():
+    known = Runs({(1,): [9.0]}, pruned=collections.Counter({(0,): 2}))
+    assert dgd.distribution(Search((3,)), known) == {(1,): 2 / 6, (0,): 1 / 6, (2,): 3 / 6}
+    assert dgd.centres(Search((3,)), known) == [(1,)] and known.total() == 3
+
+
+@pytest.mark.parametrize("metric", ["mean", "median"])
+@pytest.mark.parametrize("maximise", [True, False])
+def test_a_run_set_with_scores_of_both_infinities_is_the_worst(metric, maximise):
+    known = runs_of({(0,): [np.inf, -np.inf], (2,): [5.0]})
+    assert dgd.centres(Search((3,), metric=metric, maximise=maximise), known) == [(2,)]
+
+
+def test_steps_are_taken_along_the_given_axes_only():
+    search, known = Search((3, 3), axes=(1,)), runs_of({(1, 1): [5.0]})
+    found = dgd.distribution(search, known)
+    assert found == {(1, 1): 1 / 5, (1, 0): 2 / 5, (1, 2): 2 / 5}
+    generator = np.random.default_rng(0)
+    drawn = {dgd.propose(search, known, generator) for _ in range(50)}
+    assert drawn == found.keys()
+
+
 def test_tied_centres_share_the_chances_equally():
     found = dgd.distribution(Search((5,)), runs_of({(0,): [7.0], (4,): [7.0]}))
     assert found == {(0,): 1 / 6, (1,): 1 / 3, (4,): 1 / 6, (3,): 1 / 3}

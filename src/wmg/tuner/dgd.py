@@ -8,6 +8,7 @@ but the shared results do not all choose the same one. Nothing here knows of sto
 
 import collections
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -18,18 +19,22 @@ Point = tuple[int, ...]
 
 @dataclasses.dataclass
 class Runs:
-    """What is known of a search: the scores of finished runs, and which are in progress."""
+    """What is known of a search: scores of finished runs, and which runs have no score."""
 
     scores: dict[Point, list[float]] = dataclasses.field(default_factory=dict)
     pending: collections.Counter[Point] = dataclasses.field(default_factory=collections.Counter)
+    """How many runs of each point are in progress."""
+    pruned: collections.Counter[Point] = dataclasses.field(default_factory=collections.Counter)
+    """How many runs of each point were stopped early: counted, but without a score."""
 
     def count(self, point: Point) -> int:
         """The paper's Count: how many runs of this point were begun."""
-        return len(self.scores.get(point, ())) + self.pending[point]
+        return len(self.scores.get(point, ())) + self.pending[point] + self.pruned[point]
 
     def total(self) -> int:
         """How many runs were begun in all."""
-        return sum(map(len, self.scores.values())) + self.pending.total()
+        finished = sum(map(len, self.scores.values()))
+        return finished + self.pending.total() + self.pruned.total()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Search:
     """How many runs are drawn before the descent begins; 0 waits for the first result only."""
     start: Point | None = None
     """The centre of these first draws, instead of the whole grid."""
+    axes: tuple[int, ...] | None = None
+    """Without lanes: the hyperparameters that may change, by index; None for all."""
     lanes: int = 1
     """How many runs a worker proposes at once, all of the same shapes."""
     shapes: tuple[int, ...] = ()
@@ -69,13 +76,20 @@ def neighbourhood(
 
 
 def metric(search: Search, scores: Sequence[float]) -> float:
-    """The paper's Metric of a run set, with the sign that makes higher better."""
-    sign = 1 if search.maximise else -1
+    """The paper's Metric of a run set, with the sign that makes higher better.
+
+    The mean of +inf and -inf is undefined: such a run set is the worst.
+    """
     if len(scores) == 1:  # as most are, and numpy is slow for those
-        return sign * scores[0]
-    return sign * float(np.mean(scores) if search.metric == "mean" else np.median(scores))
+        value = scores[0]
+    else:
+        value = float(np.mean(scores) if search.metric == "mean" else np.median(scores))
+    if math.isnan(value):
+        return -math.inf
+    return value if search.maximise else -value
 
 
+@np.errstate(invalid="ignore")  # infinite scores of both signs
 def centres(search: Search, runs: Runs) -> list[Point]:
     """The run sets with the best Metric: one, but for ties."""
     metrics = {point: metric(search, scores) for point, scores in runs.scores.items()}
@@ -83,6 +97,7 @@ def centres(search: Search, runs: Runs) -> list[Point]:
     return [point for point, value in metrics.items() if value == best]
 
 
+@np.errstate(invalid="ignore")
 def path(search: Search, history: Iterable[tuple[Point, float]]) -> list[Point]:
     """The centre after each result, the first of those that are tied."""
     scores: dict[Point, list[float]] = {}
@@ -107,7 +122,7 @@ def distribution(search: Search, runs: Runs) -> dict[Point, float]:
     chances: dict[Point, float] = collections.defaultdict(float)
     tied = centres(search, runs)
     for centre in tied:
-        points = neighbourhood(centre, search.sizes)
+        points = neighbourhood(centre, search.sizes, search.axes)
         each = weights(points, runs)
         for point, weight in zip(points, each / each.sum() / len(tied), strict=True):
             chances[point] += float(weight)
@@ -125,7 +140,7 @@ def propose(search: Search, runs: Runs, generator: np.random.Generator) -> Point
     if centre is None:
         return _anywhere(search, generator)
     if search.lanes == 1:
-        return _draw(neighbourhood(centre, search.sizes), runs, generator)
+        return _draw(neighbourhood(centre, search.sizes, search.axes), runs, generator)
     shapes = neighbourhood(centre, search.sizes, search.shapes)
     groups = [neighbourhood(point, search.sizes, search.numbers) for point in shapes]
     counts = np.array([sum(map(runs.count, group)) for group in groups])

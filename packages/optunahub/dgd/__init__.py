@@ -1,0 +1,5 @@
+"""Distributed Grid Descent for Optuna."""
+
+from .sampler import DGDSampler
+
+__all__ = ["DGDSampler"]
