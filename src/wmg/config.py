@@ -332,8 +332,7 @@ class Config:
     batched: Batched = dataclasses.field(default_factory=Batched)
     precision: Precision = "float32"
     """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
-    it, else float32. bfloat16: the network's products in many environments (batched.envs > 1), the
-    heads' in TF32."""
+    it, else float32. bfloat16: the network uses bfloat16, heads use TF32; needs batched.envs > 1."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000

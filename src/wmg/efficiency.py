@@ -122,8 +122,8 @@ def crossing_on_grid(
 ) -> float | None:
     """Steps a run tested every `every` steps would have needed if tested every `grid` steps.
 
-    None if it never met the goal. On a grid that is not the goal's, NaN if that cannot be known:
-    the run ended, or was no longer tested on that grid, before it passed.
+    None if it never met the goal; NaN if it was not tested at every point of the grid until it
+    passed, which happens only on grids that the goal does not name.
     """
     if grid == every:
         return crossing(tests, goal, start)

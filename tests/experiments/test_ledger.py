@@ -34,7 +34,14 @@ def test_a_cell_with_enough_runs_is_done_and_others_are_listed(race):
     missing = {each["cell"]: (each["there"], each["wanted"]) for each in data["missing"]}
     assert missing == {"gru": (3, 4), "cnn": (0, 4)}
     assert data["next"] is None
-    assert data["next_on_a_gpu"] == "wmg reproduce race --cells cnn --runs 4 --group-size 4"
+    command = "wmg reproduce race --cells cnn --runs 4 --group-size 4 --groups 0"
+    assert data["next_on_a_gpu"] == command
+
+
+def test_what_is_missing_is_asked_for_with_seeds_that_nobody_has(race):
+    timed(race, "gru", 3, 60.0, 1600)
+    (found,) = [each for each in ledger.make(race)["missing"] if each["cell"] == "gru"]
+    assert found["command"].endswith("--runs 4 --group-size 1 --groups 3")
 
 
 def test_runs_with_other_settings_or_fewer_steps_do_not_count(race):
@@ -94,6 +101,7 @@ def test_models_of_another_target_are_scored_with_their_training(tmp_path):
     data = ledger.make(tmp_path)
     (found,) = [e for e in data["missing"] if e["cell"] == "nr-wmg-as-trained"]
     assert found["command"] == "wmg reproduce pathfinding --cells nr-wmg"
+    assert found["gpu"] and not found["fits"]
 
 
 def test_size_does_not_depend_on_what_is_not_the_agent():

@@ -115,6 +115,14 @@ def test_the_series_with_the_targets_settings_is_judged_though_it_is_younger(tmp
     assert other_settings(RACE.cells["wmg"], old.results[0]) == [("report_every", 50, 25)]
 
 
+def test_a_full_series_is_judged_though_a_short_or_small_one_came_first(tmp_path):
+    times = [{"started": f"2026-11-1{day}"} for day in (7, 8, 9)]
+    write_race(tmp_path, "wmg", 0, [1.0e3] * 20, seed=0, steps=4000, about=times[0])
+    write_race(tmp_path, "wmg", 0, [2.0e3] * 3, seed=0, series="again-01", about=times[1])
+    write_race(tmp_path, "wmg", 0, [3.0e3] * 20, seed=0, series="again-02", about=times[2])
+    assert series(tmp_path) == [("again-02", 3.0), ("again-01", 2.0), ("", 1.0)]
+
+
 def test_two_series_may_hold_the_same_seeds_and_one_may_not(tmp_path):
     write_race(tmp_path, "wmg", 0, [1500.0], seed=0)
     write_race(tmp_path, "wmg", 0, [1500.0], seed=0, series="again-01")

@@ -226,7 +226,7 @@ def test_a_rerun_is_shown_and_the_first_is_judged(tmp_path):
     assert data["cells"]["wmg"]["verdict"] == "worse"
     (other,) = data["other_series"]["wmg"]
     assert (other["series"], other["value"], other["other_settings"]) == ("again-01", 1.6, [])
-    shown = "| WMG | again-01 | 1.60 | 1.60 to 1.60 | 20 | float32 | 2020-07-08 | 0.00 | none: a"
+    shown = "| WMG | again-01 | 1.60 | 1.60 to 1.60 | 20 | float32 | 2020-07-08 | 0.0001 | none: a"
     assert f"{shown} rerun |" in report.markdown(data)
 
 

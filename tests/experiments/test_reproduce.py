@@ -145,7 +145,7 @@ def test_a_damaged_result_is_refused(whole, tmp_path):
 
 
 def test_at_the_papers_scale_everything_is_judged(whole, monkeypatch):
-    monkeypatch.setattr(verdict, "FEWEST", 3)
+    monkeypatch.setattr(verdict, "FEWEST", 3)  # of three runs
     data = report.report(NAME, TARGET, whole)
     assert data["scale"] == "3 of 3 runs: wmg"
     assert data["claims"][0]["verdict"] == "holds"
@@ -368,6 +368,44 @@ def test_an_interrupted_rerun_goes_on_where_it_was(tmp_path):
         "race/toy/again-01/group-000", "race/toy/again-01/group-001",
         "race/toy/group-000", "race/toy/group-001",
     ]  # fmt: skip
+
+
+def test_a_rerun_of_several_cells_goes_on_in_the_cell_where_it_stopped(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(experiments.TARGETS, "race", RACE)
+    args = ["reproduce", "race", "--runs=1", "--again", "--out", tmp_path]
+    stopped, real = [], reproduce.run_cell
+
+    def stop_in_the_second(name, target, cell, *rest):
+        stopped.append(cell)
+        return real(name, target, cell, *rest) if cell == "toy" else False
+
+    monkeypatch.setattr(reproduce, "run_cell", stop_in_the_second)
+    tiny.command(capsys, *args)
+    monkeypatch.setattr(reproduce, "run_cell", real)
+    tiny.command(capsys, *args)
+    found = sorted(str(f.parent.relative_to(tmp_path)) for f in tmp_path.rglob("result.json"))
+    assert stopped == ["toy", "other"]
+    assert found == ["race/other/again-01/group-000", "race/toy/again-01/group-000"]
+
+
+def test_a_rerun_with_other_settings_is_a_series_of_its_own(tmp_path):
+    assert toys(tmp_path, runs=2, group_size=1, groups=(0,), again=True)
+    other = {"runs": 2, "group_size": 1, "precision": "tf32", "again": True}
+    assert toys(tmp_path, **other, groups=(1,))
+    assert toys(tmp_path, **other, groups=(0,))
+    found = sorted(str(f.parent.relative_to(tmp_path)) for f in tmp_path.rglob("result.json"))
+    assert found == [
+        "race/toy/again-01/group-000", "race/toy/again-02/group-000", "race/toy/again-02/group-001",
+    ]  # fmt: skip
+
+
+def test_seeds_of_another_group_are_refused_before_anything_is_trained(tmp_path):
+    assert toys(tmp_path, runs=3, group_size=3)
+    with pytest.raises(BadInput, match=r"group-000/result\.json holds the run of seed 2 already"):
+        toys(tmp_path, runs=4, group_size=2, groups=(1,))
+    assert not (tmp_path / "race/toy/group-001").exists()
 
 
 def test_other_settings_can_be_run_beside_what_is_there(tmp_path):

@@ -182,7 +182,7 @@ def test_a_claim_may_be_of_an_earlier_time():
 
 
 FAST, FASTER = np.linspace(10, 11, 30), np.linspace(1, 1.1, 30)
-HALF = [*[1.0] * 10, *[None] * 20]
+HALF, MOST = [*[1.0] * 10, *[None] * 20], [*[9.0] * 5, *[None] * 25]
 """More than half of these runs did not meet their goal."""
 
 
@@ -196,7 +196,9 @@ HALF = [*[1.0] * 10, *[None] * 20]
         (FASTER, FAST, 0.15, "holds"),
         (FASTER, FAST, 0.1, "not judged"),  # a tenth, but not by more than errors
         (FAST, HALF, 1.0, "holds"),
-        (HALF, FAST, 1.0, "fails"),
+        (FASTER, MOST, 1.0, "holds"),
+        (MOST, FASTER, 1.0, "fails"),
+        ([*FAST[:11], *[None] * 9], [*FAST[:9], *[None] * 11], 1.0, "not judged"),
         (HALF, HALF, 1.0, "not judged"),
     ],
 )

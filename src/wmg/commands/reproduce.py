@@ -95,13 +95,17 @@ def run_cells(name: str, target: Target, options: Reproduce) -> bool:
         options.again, options.checkpoints,
     )  # fmt: skip
     scale.groups_of(target)  # refuses groups that there are not
-    for cell in cells:
-        for where, what in [(name, cell), *experiments.scored_after(name, cell)]:
-            asked = experiments.TARGETS.get(where, target)
-            print(f"{where}: {asked.cells[what].label}", file=sys.stderr, flush=True)
-            with progress.display() as show:
-                if not library.run_cell(where, asked, what, scale, options.out, show):
-                    return False
+    wanted = [
+        (where, experiments.TARGETS.get(where, target), what)
+        for cell in cells
+        for where, what in [(name, cell), *experiments.scored_after(name, cell)]
+    ]
+    series = library.choose_series(options.out, wanted, scale)
+    for where, asked, what in wanted:
+        print(f"{where}: {asked.cells[what].label}", file=sys.stderr, flush=True)
+        with progress.display() as show:
+            if not library.run_cell(where, asked, what, scale, options.out, show, series):
+                return False
     return True
 
 

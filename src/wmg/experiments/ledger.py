@@ -1,9 +1,8 @@
 """The ledger of runs: what is missing of every target, what it costs, and the next command.
 
-Costs are for one H200 and come from results alone. A group of runs is one program. The steps of a
-small network take as long for 100 runs as for 20; those of a large one take five times as long: so
-a cost is a range. The time per step is taken from the trained cell whose agent is of the same kind
-and nearest in size.
+Costs are for one H200 and come from results alone. Low: the time of a step does not depend on the
+number of runs, which are one program. High: it grows in proportion. The time per step is taken from
+the trained cell whose agent is of the same kind and nearest in size.
 """
 
 import dataclasses
@@ -29,8 +28,9 @@ PIECE = 25.0
 """GPU minutes that one command may take."""
 ENOUGH = 50
 """Runs of a cell, where the paper has 100, that more runs hardly improve on."""
-SLOWEST = 2.0
-"""The slowest of many runs needs about this many times their median."""
+SLOWEST, SLOWEST_ON_GRIDS = 2.0, 4.0
+"""The slowest of many runs needs about this many times their median; to pass on coarse grids too,
+more."""
 COMPILING = 60.0
 """Seconds, about."""
 
@@ -142,7 +142,7 @@ def _parameters(settings: Config) -> int:
 def entry(name: str, target: Target, cell: str, out: pathlib.Path, speeds: list[Speed]) -> Entry:
     """What the ledger says of a cell."""
     asked, place = target.cells[cell], out / name / cell
-    there = older = 0
+    there = older = seeds = 0
     for results in [list(files.values()) for files in series_of(place).values()]:
         settings = [result["config"] for result in results if "config" in result]
         runs = sum(each["runs"] for each in settings) if settings else len(results)
@@ -151,18 +151,18 @@ def entry(name: str, target: Target, cell: str, out: pathlib.Path, speeds: list[
             older = max(older, runs)
         else:
             there = max(there, runs)
+            seeds = max([seeds, *(each["seed"] + each["runs"] for each in settings)])
     wanted = min(target.runs, ENOUGH) if target.measure in GROUPED else 1
     if target.measure not in TRAINED:
         made_by = (name, cell) if not target.models else (target.models, asked.trained)
-        command = "wmg reproduce {} --cells {}".format(*made_by)
-        return Entry(name, cell, wanted, min(there, wanted), older, command)
+        command, with_training = "wmg reproduce {} --cells {}".format(*made_by), bool(target.models)
+        return Entry(name, cell, wanted, min(there, wanted), older, command, with_training)
     cost = minutes(asked.config, asked.paper, wanted, speeds)
     pieces = 1 if cost is None else max(1, math.ceil(cost[1] / PIECE))
-    size = math.ceil(wanted / pieces)
-    command = f"wmg reproduce {name} --cells {cell} --runs {wanted} --group-size {size}"
-    if pieces > 1:
-        group = there // size
-        command += f" --groups {group}"
+    size = min(math.ceil(wanted / pieces), max(1, wanted - there))
+    group = math.ceil(seeds / size)  # the first whose seeds nobody has
+    command = f"wmg reproduce {name} --cells {cell} --runs {max(wanted, (group + 1) * size)}"
+    command += f" --group-size {size} --groups {group}"
     return Entry(name, cell, wanted, min(there, wanted), older, command, True, cost)
 
 
@@ -173,7 +173,8 @@ def minutes(
     of the group that was timed, or as many times longer as it has runs. None if none was timed."""
     steps = float(settings.steps)
     if settings.goal is not None and paper is not None:
-        steps = min(steps, SLOWEST * 1000 * paper)
+        slowest = SLOWEST_ON_GRIDS if settings.goal.grids else SLOWEST
+        steps = min(steps, slowest * 1000 * paper)
     size, agent = parameters(settings), settings.agent.name
     alike = [s for s in speeds if s.agent == agent and s.envs == settings.batched.envs] or speeds
     if not alike:

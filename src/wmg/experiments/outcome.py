@@ -1,8 +1,9 @@
 """What came of the cells of a target: results pooled into series, with values and intervals.
 
 Results are pooled only with equal settings, precision and test interval, and disjoint seeds. The
-results in one folder are a series; a cell may have several (`again-01`, ...). The first with the
-target's own settings is the one that is judged, or the oldest if none has them; reports show all.
+results in one folder are a series; a cell may have several (`again-01`, ...). The judged series is
+the first one that has the target's settings, its steps and enough runs; if none has all of these,
+the one that lacks least. Reports show all.
 """
 
 import dataclasses
@@ -19,6 +20,8 @@ from wmg.experiments.reproduce import SCORES_LONGER, TRAINING
 from wmg.experiments.result_file import Json
 from wmg.experiments.target import Cell, Target
 
+FEWEST = 10
+"""With fewer trained runs nothing is judged: intervals of so few are too narrow."""
 FINAL_POINTS = {"curve": 10}
 """A run's final score on a learning curve is the mean of its last ten reports, the paper's 100k
 steps; of others, it is the last."""
@@ -79,7 +82,7 @@ class Outcome:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% confidence interval of the centre; all numbers where a trained run is alone."""
+        """The 95% confidence interval of the centre; (-inf, inf) for a single trained run."""
         if self.censored and len(self.values) > 1:
             return stats.censored_median_interval(self.values)
         if len(self.values) > 1:
@@ -102,7 +105,7 @@ class Outcome:
 
     @property
     def by_chance(self) -> bool:
-        """Whether measuring it once more would give another number."""
+        """Whether the value is subject to sampling error."""
         return self.trained or bool(self.error) or len(self.values) > 1
 
     @property
@@ -166,10 +169,12 @@ def other_settings(asked: Cell, result: Json) -> list[tuple[str, Any, Any]]:
 
 
 def _rank(asked: Cell, each: tuple[str, dict[pathlib.Path, Json]]) -> tuple:
-    series, files = each
-    first = next(iter(files.values()))
-    began = min(result.get("started") or result["hardware"]["date"] for result in files.values())
-    return bool(other_settings(asked, first)), began, series
+    series, results = each[0], list(each[1].values())
+    settings = [result["config"] for result in results if "config" in result]
+    short = any(config["steps"] < asked.config.steps for config in settings)
+    few = bool(settings) and sum(config["runs"] for config in settings) < FEWEST
+    began = min(result.get("started") or result["hardware"]["date"] for result in results)
+    return bool(other_settings(asked, results[0])), short, few, began, series
 
 
 def _pool_series(
@@ -218,8 +223,9 @@ def _require_alike(files: dict[pathlib.Path, Json]) -> None:
                 raise BadInput(f"{file} has another {what} than {first}, so they cannot be pooled")
 
 
-def _kind(result: Json) -> Json:
-    return {k: v for k, v in result["config"].items() if k not in ("runs", "seed")}
+def _kind(result: Json) -> Config:
+    """The settings of a result, but for its seeds; what it does not have is as by default."""
+    return dataclasses.replace(config.from_dict(Config, result["config"]), runs=1, seed=0, vary=())
 
 
 def _require_disjoint_seeds(files: dict[pathlib.Path, Json]) -> None:

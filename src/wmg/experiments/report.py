@@ -368,6 +368,6 @@ def _other_series(data: Json) -> list[str]:
             lines.append(
                 f"| {row['label']} | {row['series'] or 'first'} | {number(row['value'])} "
                 f"| {_ends(row)} | {row['runs']} | {row['precision']} | {row['date']} "
-                f"| {number(row['p'])} | {settings} |"
+                f"| {'-' if row['p'] is None else format(row['p'], '.2g')} | {settings} |"
             )
     return [*lines, "", "p: of a rank test against the series that is judged."]

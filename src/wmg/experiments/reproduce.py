@@ -94,15 +94,21 @@ class Scale:
 
 
 def run_cell(
-    name: str, target: Target, cell: str, scale: Scale, out: pathlib.Path, show: Callable
+    name: str,
+    target: Target,
+    cell: str,
+    scale: Scale,
+    out: pathlib.Path,
+    show: Callable,
+    series: str | None = None,
 ) -> bool:
-    """Run what is missing of a cell; whether all that was asked for is now there."""
+    """Run what is missing of a cell in a series; whether all that was asked for is now there."""
+    if series is None:
+        series = choose_series(out, [(name, target, cell)], scale)
     if target.measure not in GROUPED:
-        return measure_cell(name, target, cell, scale, out)
-    groups = scale.groups_of(target)
-    series = series_folder(out / name / cell, [f"group-{group:03d}" for group, *_ in groups], scale)
-    for group, seed, runs in groups:
-        place = series / f"group-{group:03d}"
+        return measure_cell(name, target, cell, scale, out / name / cell / series)
+    for group, seed, runs in scale.groups_of(target):
+        place = out / name / cell / series / f"group-{group:03d}"
         settings = scale.settings_of(target.cells[cell], runs, seed)
         if target.measure in TRAINED:
             check_asked(place, settings)
@@ -122,9 +128,8 @@ def run_cell(
     return True
 
 
-def measure_cell(name: str, target: Target, cell: str, scale: Scale, out: pathlib.Path) -> bool:
+def measure_cell(name: str, target: Target, cell: str, scale: Scale, place: pathlib.Path) -> bool:
     """Measure a cell that has no runs, unless that was done."""
-    place = series_folder(out / name / cell, [""], scale)
     if not (place / result_file.NAME).exists():
         started, command = runfolder.now(), f"wmg reproduce {name} --cells {cell}"
         command += " --again" if scale.again else ""
@@ -134,33 +139,66 @@ def measure_cell(name: str, target: Target, cell: str, scale: Scale, out: pathli
     return True
 
 
-def series_folder(cell: pathlib.Path, groups: list[str], scale: Scale) -> pathlib.Path:
-    """Where the results of a cell go. Once more, that is the first folder `again-01`, `again-02`,
-    ... in which some group is missing: so an interrupted rerun goes on there."""
-    number, place = 0, cell
-    while scale.again and (
-        number == 0 or all((place / group / result_file.NAME).exists() for group in groups)
-    ):
+def choose_series(out: pathlib.Path, wanted: list[tuple[str, Target, str]], scale: Scale) -> str:
+    """The series that results of some cells go to: the cells' own or, to run them once more, the
+    first of `again-01`, `again-02`, ... that lacks some of them and has no other settings. So an
+    interrupted rerun goes on there, whichever cell it was in."""
+    number = 0
+    while scale.again:
         number += 1
-        place = cell / f"{AGAIN}{number:02d}"
-    return place
+        series = f"{AGAIN}{number:02d}"
+        there = [
+            _state_of(out / name / cell / series, target, cell, scale)
+            for name, target, cell in wanted
+        ]
+        if "other" not in there and there != ["complete"] * len(wanted):
+            return series
+    return ""
+
+
+def _state_of(place: pathlib.Path, target: Target, cell: str, scale: Scale) -> str:
+    """Whether a series of a cell is 'complete', is 'missing' something, or has 'other' settings."""
+    if target.measure not in GROUPED:
+        return "complete" if (place / result_file.NAME).exists() else "missing"
+    groups = scale.groups_of(target)
+    if target.measure in TRAINED:
+        for there in sorted(place.glob("group-*")):
+            path, settings = _settings_there(there)
+            asked = scale.settings_of(target.cells[cell], settings.runs, settings.seed)
+            asked = asked if path.name == result_file.NAME else train.settled(asked)
+            if config.differences(settings, asked):
+                return "other"
+    done = [(place / f"group-{group:03d}" / result_file.NAME).exists() for group, *_ in groups]
+    return "complete" if all(done) else "missing"
+
+
+def _settings_there(place: pathlib.Path) -> tuple[pathlib.Path, Config]:
+    """What a group was run with, or was begun with, and the file or folder that says so."""
+    if (path := place / result_file.NAME).exists():
+        return path, config.from_dict(Config, result_file.read(path).get("config"), str(path))
+    return place / "train", runfolder.read_config(place / "train")
 
 
 def check_asked(place: pathlib.Path, settings: Config) -> None:
-    """Refuse a group that is there already, or was begun, but is not what is asked for now."""
-    if (path := place / result_file.NAME).exists():
-        there = config.from_dict(Config, result_file.read(path).get("config"), str(path))
-    elif (path := place / "train").exists():
-        # It may go on for more steps; that fewer are asked for is said when it does.
-        there = dataclasses.replace(runfolder.read_config(path), steps=settings.steps)
-        settings = train.settled(settings)
-    else:
-        return
-    for name, old, new in config.differences(there, settings):
-        raise BadInput(
-            f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
-            "or choose another --out"
-        )
+    """Refuse a group that is there already, or was begun, but is not what is asked for now; and one
+    that has seeds of another group."""
+    if place.exists():
+        path, there = _settings_there(place)
+        if path.name != result_file.NAME:
+            # It may go on for more steps; that fewer are asked for is said when it does.
+            there = dataclasses.replace(there, steps=settings.steps)
+            settings = train.settled(settings)
+        for name, old, new in config.differences(there, settings):
+            raise BadInput(
+                f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
+                "or choose another --out"
+            )
+    for other in sorted(place.parent.glob(f"group-*/{result_file.NAME}")):
+        there = _settings_there(other.parent)[1]
+        ends = (each.seed + each.runs for each in (there, settings))
+        if other.parent != place and max(there.seed, settings.seed) < min(ends):
+            seed = max(there.seed, settings.seed)
+            raise BadInput(f"{other} holds the run of seed {seed} already: choose other groups")
 
 
 def _is_test(data: Any) -> bool:
@@ -360,6 +398,7 @@ def _score(env: Any, agent: Agent, episodes: int) -> dict[str, Any]:
         played = evaluate.evaluate(env, agent, TEST_SEED, episodes)
     summary = evaluate.summary(env.spec, played)
     return {
+        "precision": "float32",
         "value": summary["score"],
         "standard_error": summary["standard_error"],
         "episodes": episodes,

@@ -28,7 +28,7 @@ from wmg.efficiency import Trial
 
 NAME = "result.json"
 MISSING = -(2**30)
-"""Stands for a score that there is not; differences to it are whole numbers of 32 bits too."""
+"""Marks a missing score; small enough that differences fit in 32 bits."""
 SCALE = 1000
 """Scores are packed in thousandths of a percent."""
 LARGEST = 64 * 2**20
@@ -42,6 +42,8 @@ def pack(rows: Sequence[Sequence[Sequence[int]]], width: int) -> Json:
     flat = [np.asarray(row, np.int64).reshape(-1, width) for row in rows]
     deltas = [np.diff(row, axis=0, prepend=np.zeros((1, width), np.int64)) for row in flat]
     columns = np.concatenate([delta.T.ravel() for delta in deltas] or [np.zeros(0, np.int64)])
+    if columns.size and np.abs(columns).max() >= 2**31:
+        raise ValueError("a number is too large to be packed")
     data = zlib.compress(columns.astype("<i4").tobytes(), 9)
     return {
         "encoding": "base64 zlib int32 delta",

@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from wmg import stats
-from wmg.experiments.outcome import Outcome
+from wmg.experiments.outcome import FEWEST, Outcome
 from wmg.experiments.target import Band, Cell, Claim, Target
 
-FEWEST = 10
-"""With fewer trained runs nothing is judged: intervals of so few are too narrow."""
+SIGNIFICANT = 0.05
+"""The p-value below which two samples differ, where one has no finite median."""
 
 
 class Verdict(NamedTuple):
@@ -41,7 +41,7 @@ def _too_little(asked: Cell, outcome: Outcome) -> str:
         return "cannot be re-gridded"
     if not outcome.trained:
         return ""
-    # A median that all runs but a few reached does not depend on how long those went on.
+    # If the interval is finite, longer runs would not change the median.
     known = outcome.censored and np.isfinite(outcome.interval[1])
     if not known and outcome.steps is not None and outcome.steps < asked.config.steps:
         return f"{outcome.steps:,} of {asked.config.steps:,} steps"
@@ -122,10 +122,14 @@ def _judge_difference(claim: Claim, ours: Outcome, other: Outcome) -> Verdict:
         return Verdict("not judged", "neither median was reached")
     gap = ours.centre - value
     if np.isinf(gap):  # one of the two was not solved by half of its runs
-        error = 0.0
+        p = stats.rank_test(ours.values, claim.times * other.values)
+        error = 0.0 if p < SIGNIFICANT else np.inf
+        numbers += f", rank test p = {p:.2g}"
     else:
         error = float(np.hypot(ours.standard_error, claim.times * other.standard_error))
         numbers += f", standard error of the difference {error:.2f}"
+    if np.isinf(error):
+        return _decide(False, False, numbers)
     if claim.kind == "alike":
         inside = abs(gap) + 2 * error <= claim.margin
         return _decide(inside, abs(gap) - 2 * error > claim.margin, numbers)
