@@ -1,10 +1,12 @@
 """What a `result.json` holds, packed and read back, and what version 0.1 wrote."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 from experiments.made_up import flat, write, write_race
+from tiny import time_limit
 
 from wmg.config import BadInput
 from wmg.efficiency import Trial
@@ -95,3 +97,9 @@ def test_results_of_version_0_1_are_read_and_known_to_have_no_tests(tmp_path):
     assert not result_file.has_tests(result) and result_file.commit_of(result) is None
     old = result_file.read(write(tmp_path, "wmg", 0, [[1.0, None]], seed=0))
     np.testing.assert_array_equal(result_file.scores_of(old), [[1.0, np.nan]])
+
+
+def test_a_pipe_is_not_a_result(tmp_path):
+    os.mkfifo(tmp_path / "result.json")
+    with time_limit(5), pytest.raises(BadInput, match="is damaged: it does not hold a result"):
+        result_file.read(tmp_path / "result.json")

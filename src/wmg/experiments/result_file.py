@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from wmg import files
 from wmg.checkpoint import write_atomically
 from wmg.config import NOT_JSON, BadInput
 from wmg.efficiency import Trial
@@ -113,7 +114,7 @@ def commit_of(result: Json) -> str | None:
 def read(path: pathlib.Path) -> Json:
     """What a `result.json` holds."""
     try:
-        result = json.loads(path.read_bytes())
+        result = files.read_json(path)
     except NOT_JSON:
         result = None
     if not isinstance(result, dict) or not _is_result(result):
