@@ -133,6 +133,18 @@ BAD = {
     "depth": (["eval", "depth-0"], "depth must be a whole number from 1 to 256, got 0"),
     "run of no folder": (["eval", "random", "--run=1"], "--run chooses a run of a run folder"),
     "run": (["eval", "random", "--run=x"], "--run must be a whole number, got 'x'"),
+    "run of 5,000 digits": (
+        ["eval", "random", f"--run={'9' * 5000}"],
+        "--run must have at most 9 digits, got 5,000",
+    ),
+    "seed of 5,000 digits": (
+        [*TRAIN, f"--seed={'9' * 5000}"],
+        "--seed must be a whole number of fewer digits",
+    ),
+    "depth of 20 digits": (
+        ["eval", f"depth-{'9' * 20}"],
+        "there is no model 'depth-99999999999999999999'",
+    ),
     "slots of random": (["eval", "random", "--slots=9"], "only WMG agents have memory slots"),
     "age without slots": (["eval", "random", "--oldest-age=2"], "it needs --slots"),
     "runs": (["reproduce", "pathfinding", "--runs=0"], "runs must be from 1 to 100,000,000, got 0"),
@@ -288,6 +300,24 @@ def test_a_safetensors_file_of_others_is_not_converted(tmp_path, capsys):
     (tmp_path / "model.safetensors").write_text("text")
     args = ["convert", tmp_path / "model.safetensors", tmp_path / "out.pth"]
     assert_one_sentence(capsys, args, "is damaged or not a wmg file")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["train", "--from"], ["train", "--resume"], ["train", "pathfinding/wmg", "--out"],
+        ["eval"], ["eval", "random", "--levels"], ["eval", "random", "--levels=test", "--out"],
+        ["view"], ["view", "random", "--versus"], ["convert", "random"], ["bench", "--out"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("file", ["pipe", "/dev/zero"])
+def test_pipes_and_devices_are_refused_at_once(tmp_path, capsys, monkeypatch, args, file):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with tiny.time_limit(60):
+        assert_one_sentence(capsys, [*args, file], file if args[0] != "convert" else "")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_config_edited_by_hand_is_checked(tmp_path, capsys):

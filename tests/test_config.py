@@ -240,3 +240,10 @@ def test_a_precision_that_is_given_wins_over_the_old_form_and_a_wrong_one_is_ref
 def test_precision_and_grids_that_cannot_be_are_refused(changes, complaint):
     with pytest.raises(BadInput, match=complaint):
         Config(**changes)
+
+
+@pytest.mark.parametrize("where", ["hyper", "batched", "goal"])
+def test_a_number_that_no_float_can_hold_is_refused(where):
+    name = {"hyper": "discount", "batched": "clip", "goal": "success"}[where]
+    with pytest.raises(BadInput, match=f"config.{where}.{name} must be a finite number, got 1000"):
+        config.from_dict(Config, {where: {name: 10**400}})

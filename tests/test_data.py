@@ -76,6 +76,49 @@ def test_a_split_that_is_there_is_not_read_again(archive, small_boxoban):  # noq
     assert contents(small_boxoban) == before
 
 
+def npy(header):
+    """A file of numpy's with this header, and nothing after it."""
+    text = header.ljust(117).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+HEADER = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }"
+DAMAGED = {
+    "empty": b"",
+    "a zip file": b"PK\x03\x04 and no more",
+    "half a header": npy("{'descr': '|u1', 'fortran_order"),
+    "no header": npy("{{}}"),
+    "931 GiB": npy(HEADER % ("|u1", (66_666_666_666, 15))),
+    "beyond counting": npy(HEADER % ("|u1", (10**30, 15))),
+    "large items": npy(HEADER % ("|V22222222222", (3, 15))),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_bank_is_listed_and_imported_again(what, archive, small_boxoban):  # noqa: F811
+    data.import_boxoban(str(archive))
+    before, path = contents(small_boxoban), levels.bank_path("hard")
+    path.write_bytes(DAMAGED[what])
+    if what == "large items":
+        os.truncate(path, 128 + 22_222_222_222 * 45)  # the file is as long as its header says
+    found = data.banks()
+    assert [bank for bank, about in found.items() if about["damaged"]] == ["hard"]
+    assert found["hard"]["file"] is None and found["unfiltered-test"]["file"]
+    data.import_boxoban(str(archive))
+    assert contents(small_boxoban) == before
+
+
+def test_a_pipe_in_the_place_of_a_bank_is_replaced(archive, small_boxoban):  # noqa: F811
+    data.import_boxoban(str(archive))
+    before, path = contents(small_boxoban), levels.bank_path("hard")
+    path.unlink()
+    os.mkfifo(path)
+    with time_limit(30):
+        assert data.banks()["hard"]["damaged"]
+        data.import_boxoban(str(archive))
+    assert contents(small_boxoban) == before
+
+
 def bad_level(old, new, board=1):
     boards = list(BOARDS)
     assert old in boards[board]
@@ -352,7 +395,7 @@ def test_a_page_that_is_not_there_and_a_server_that_is_not(small_boxoban):  # no
 def test_the_banks_are_listed_with_what_is_there(archive):
     before = data.banks()
     assert list(before) == [*levels.EMBEDDED, *levels.BOXOBAN]
-    assert before["hard"] == {"levels": 3, "bytes": 0, "file": None}
+    assert before["hard"] == {"levels": 3, "bytes": 0, "file": None, "damaged": False}
     assert before["embedded-train"]["levels"] == 10_000
     assert data.meanings() == {split: f"embedded-{split}" for split in levels.SPLITS}
     data.import_boxoban(str(archive))

@@ -31,3 +31,16 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path):
 def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         files.read_bounded(tmp_path / "nothing", 100)
+
+
+def test_whole_numbers_of_64_bits_are_read_and_longer_ones_refused():
+    assert files.parse_json(f"[{2**63 - 1}, {-(2**63)}]") == [2**63 - 1, -(2**63)]
+    for number in (10**19, -(10**19), 10**400):
+        with pytest.raises(ValueError, match="more than 19 digits"):
+            files.parse_json(f'{{"steps": {number}}}')
+
+
+def test_a_pipe_is_not_read_as_json(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with time_limit(5), pytest.raises(ValueError, match="is not a regular file"):
+        files.read_json(tmp_path / "pipe.json")

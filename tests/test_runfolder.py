@@ -171,7 +171,26 @@ def assert_goes_on_exactly(folder, capsys):
     assert leftovers == []
 
 
+def change_config(folder, change):
+    file = folder / "config.json"
+    about = json.loads(file.read_text())
+    change(about["config"])
+    file.write_text(json.dumps(about))
+
+
 DAMAGE = {
+    "no steps": (
+        lambda f: change_config(f, lambda settings: settings.pop("steps")),
+        "config.json is damaged: its config has no steps",
+    ),
+    "a seed of 400 digits": (
+        lambda f: change_config(f, lambda settings: settings.update(seed=10**400)),
+        "config.json is damaged",
+    ),
+    "a discount of 400 digits": (
+        lambda f: change_config(f, lambda settings: settings["hyper"].update(discount=10**400)),
+        "config.json is damaged",
+    ),
     "no config": (lambda f: (f / "config.json").unlink(), "is not a run folder"),
     "config cut": (lambda f: (f / "config.json").write_text('{"conf'), "is damaged"),
     "config not text": (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), "is damaged"),
@@ -233,6 +252,28 @@ def test_a_log_line_that_is_not_ours_is_damage(folder):
         log.write_text(line + "\n")
         with pytest.raises(BadInput, match="run 1, line 1"):
             runfolder.read_scores(folder, 2)
+
+
+@pytest.mark.parametrize("name", ["steps", "score"])
+def test_a_number_of_400_digits_in_a_log_is_damage(folder, name):
+    line = json.dumps({"steps": 1, "score": 1} | {name: 10**400})
+    (folder / "logs" / "0001.jsonl").write_text(f"{line}\n{{}}\n")
+    with pytest.raises(BadInput, match=r"0001\.jsonl is damaged at line 1"):
+        runfolder.read_scores(folder, 2)
+
+
+def test_a_pipe_in_the_place_of_the_lock_or_a_log_is_refused(folder, capsys):
+    for name, sentence in {
+        ".lock": ".lock: No such device or address",
+        "logs/0001.jsonl": "0001.jsonl is damaged",
+    }.items():
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with tiny.time_limit(60):
+            code, _, err = tiny.command(capsys, "train", "--resume", folder)
+        assert code == 2 and sentence in err and err.count("\n") == 1
+        (folder / name).unlink()
+        (folder / name).touch()
 
 
 def test_scores_are_read_run_by_report_with_nothing_after_divergence(folder):

@@ -9,6 +9,7 @@ import types
 
 import numpy as np
 import pytest
+from tiny import time_limit
 
 from wmg import runlog
 from wmg.config import BadInput
@@ -265,3 +266,9 @@ def test_logs_need_no_package_at_all():
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_a_pipe_is_not_a_log(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with time_limit(5), pytest.raises(BadInput, match="is not a regular file"):
+        runlog.read(tmp_path / "pipe.jsonl")

@@ -37,6 +37,21 @@ def test_a_checkpoint_holds_every_part_of_a_run(whole):
         assert any(name.startswith(part) for name in names), part
 
 
+@pytest.mark.parametrize("in_folder", [True, False])
+def test_reports_are_kept_in_memory_only_without_a_folder(tmp_path, monkeypatch, in_folder):
+    sessions, save = [], train.Session.save
+
+    def remember(session, *args):
+        sessions.append(session)
+        return save(session, *args)
+
+    monkeypatch.setattr(train.Session, "save", remember)
+    result = train.train(tiny.settings(runs=2), tmp_path / "run" if in_folder else None)
+    assert result.scores.shape == (2, 10) and result.steps.shape == (10,)
+    kept = 0 if in_folder else 10
+    assert (len(sessions[-1].steps), len(sessions[-1].scores)) == (kept, kept)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_after_the_chunk_and_resuming_is_exact(whole, tmp_path, number):
     folder, shown = tmp_path / "run", []

@@ -22,7 +22,7 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import PyTree
 
-from wmg import agents, config, envs
+from wmg import agents, config, envs, files
 from wmg.config import NOT_JSON, BadInput, Config
 from wmg.envs.sokoban import levels
 from wmg.types import Agent, Env
@@ -106,7 +106,7 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     except (safetensors.SafetensorError, OSError) as error:
         raise BadInput(f"{path} is damaged or not a wmg file: {_first_line(error)}") from None
     try:
-        header = json.loads(metadata["wmg"])
+        header = files.parse_json(metadata["wmg"])
         version, actual = header["version"], header["form"]
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} was not written by wmg") from None

@@ -8,9 +8,12 @@ quickly.
 
 import dataclasses
 import json
+import sys
 import types
 import typing
 from typing import Any, ClassVar, Literal, TypeVar
+
+from wmg import files
 
 Settings = TypeVar("Settings")
 
@@ -26,6 +29,11 @@ NOT_JSON = (ValueError, RecursionError)
 def _require(condition: bool, setting: str, value: object, wanted: str) -> None:
     if not condition:
         raise BadInput(f"{setting} must be {wanted}, got {value!r}")
+
+
+def is_finite(value: object) -> bool:
+    """Whether it is a number that a float can hold; integers may be too large for one."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def _require_counts(settings: object, largest: int = 65_536, **least: int) -> None:
@@ -111,7 +119,7 @@ class Sokoban:
         _require_counts(self, max_steps=1)
         if self.cells is not None:
             _require_counts(self, largest=(self.bound - 2) ** 2, cells=1)
-        finite = [type(x) in (int, float) and abs(x) < float("inf") for x in self.rewards]
+        finite = [type(x) in (int, float) and is_finite(x) for x in self.rewards]
         _require(finite == [True] * 4, "rewards", self.rewards, "four finite numbers")
 
 
@@ -242,8 +250,8 @@ class Hyper:
         """Refuse numbers that make no sense. Not in `__post_init__`: arrays live here too."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            number = isinstance(value, int | float) and abs(value) < float("inf")
-            _require(number and value >= 0, field.name, value, "a finite number, not negative")
+            fits = is_finite(value) and value >= 0
+            _require(fits, field.name, value, "a finite number, not negative")
         _require(self.discount <= 1, "discount", self.discount, "at most 1")
         for name in ("learning_rate", "grad_clip", "anneal_every"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "positive")
@@ -332,7 +340,7 @@ class Config:
     batched: Batched = dataclasses.field(default_factory=Batched)
     precision: Precision = "float32"
     """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
-    it, else float32. bfloat16: the network uses bfloat16, heads use TF32; needs batched.envs > 1."""
+    it, else float32. bfloat16: the network uses bfloat16, heads use TF32; for batched.envs > 1."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000
@@ -459,6 +467,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         return from_dict(typing.cast(type, kind), value, where)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        _require(is_finite(value), where, value, "a finite number")
         return float(value)
     wrong = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
     _require(not wrong, where, value, f"of type {kind.__name__}")
@@ -488,7 +497,7 @@ def dumps(config: Config) -> str:
 def loads(text: str, where: str = "config") -> Config:
     """The config in JSON text."""
     try:
-        data = json.loads(text)
+        data = files.parse_json(text)
     except NOT_JSON as error:
         raise BadInput(f"{where} is not JSON: {error}") from None
     return from_dict(Config, data, where)

@@ -83,18 +83,25 @@ def _import_from(path: pathlib.Path, name: str, show: Show) -> dict[str, int]:
 
 
 def banks() -> dict[str, dict[str, Any]]:
-    """Every level bank there can be: its levels and, if it is here, its file and size."""
+    """The levels of every bank, whether it is damaged and, if it is whole, its file and size."""
     embedded = {
         bank: _about(place.stop - place.start, levels.EMBEDDED_FILE)
         for bank, place in levels.EMBEDDED.items()
     }
-    paths = {bank: levels.bank_path(bank) if is_imported(bank) else None for bank in BOXOBAN}
-    return embedded | {bank: _about(BOXOBAN[bank].levels, path) for bank, path in paths.items()}
+    return embedded | {bank: _about_imported(bank) for bank in BOXOBAN}
+
+
+def _about_imported(bank: str) -> dict[str, Any]:
+    path, count = levels.bank_path(bank), BOXOBAN[bank].levels
+    if not is_imported(bank):
+        return _about(count, None) | {"damaged": os.path.lexists(path)}
+    return _about(count, path)
 
 
 def _about(count: int, path: pathlib.Path | None) -> dict[str, Any]:
     size = 0 if path is None else path.stat().st_size
-    return {"levels": count, "bytes": size, "file": None if path is None else str(path)}
+    file = None if path is None else str(path)
+    return {"levels": count, "bytes": size, "file": file, "damaged": False}
 
 
 def meanings() -> dict[str, str]:

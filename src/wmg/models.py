@@ -24,7 +24,7 @@ def shipped() -> dict[str, pathlib.Path]:
 def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
     """The agent called `name`, and the config it was trained with (or plays by default)."""
     path = pathlib.Path(name)
-    baseline = name == "random" or re.fullmatch(r"depth-\d+", name)
+    baseline = name == "random" or re.fullmatch(r"depth-\d{1,9}", name)
     if path.is_dir() and not baseline:
         return _from_folder(path, run)
     if run is not None:

@@ -48,6 +48,8 @@ def one_sentence(message: str) -> str:
     if wrong := re.search(r"Error parsing (--[\w.-]+): .* arguments \[('.*', '.*')\]", text):
         return f"{wrong[1]} must be numbers, got {wrong[2]}"
     if wrong := re.search(r"Error parsing (--[\w.-]+): (.*)", text):
+        if "Exceeds the limit" in wrong[2]:  # Python's, of the digits of an integer
+            return f"{wrong[1]} must be a whole number of fewer digits"
         given = re.findall(r"'[^']*'", wrong[2])[:1] or ["that"]
         whole = re.search(r"int\(\)|\bint\b", wrong[2])
         return f"{wrong[1]} must be a {'whole ' if whole else ''}number, got {given[0]}"

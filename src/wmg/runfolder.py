@@ -28,7 +28,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg import __version__, checkpoint, config, runlog
+from wmg import __version__, checkpoint, config, files, runlog
 from wmg.a3c import Run
 from wmg.config import NOT_JSON, BadInput, Config
 
@@ -154,7 +154,11 @@ def started(path: pathlib.Path) -> str | None:
 
 def read_config(path: pathlib.Path) -> Config:
     """The config of a run folder."""
-    return config.from_dict(Config, _read_about(path)["config"], str(path / CONFIG))
+    data = _read_about(path)["config"]
+    settings = config.from_dict(Config, data, str(path / CONFIG))
+    if "steps" not in data:  # every version has written them
+        raise BadInput(f"{path / CONFIG} is damaged: its config has no steps")
+    return settings
 
 
 def _read_about(path: pathlib.Path) -> dict[str, Any]:
@@ -162,7 +166,7 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
     if not file.is_file():
         raise BadInput(f"{path} is not a run folder: it has no {CONFIG}")
     try:
-        about = json.loads(file.read_text())
+        about = files.read_json(file)
     except NOT_JSON:
         about = None
     if not isinstance(about, dict) or "config" not in about:
@@ -173,7 +177,7 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
     """Hold a run folder for one process, and remove what killed ones left half written."""
-    with open(path / ".lock", "w") as lock:
+    with open(path / ".lock", "w", opener=_open_at_once) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -181,6 +185,11 @@ def locked(path: pathlib.Path) -> Iterator[None]:
         for name in (CONFIG, STATE, BEST):
             checkpoint.remove_unfinished(path / name)
         yield
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Opens a file, or fails, even if it is a pipe that nobody reads."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 @dataclasses.dataclass(frozen=True)

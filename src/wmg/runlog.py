@@ -13,6 +13,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from wmg import files
 from wmg.config import NOT_JSON, BadInput
 
 Record = dict[str, Any]
@@ -122,9 +123,12 @@ def _require_line_end(path: pathlib.Path, size: int) -> None:
 def read(path: str | os.PathLike[str]) -> list[Record]:
     """All records of a log. A torn last line, left by a crash, is ignored."""
     try:
-        lines = pathlib.Path(path).read_bytes().removesuffix(b"\n").split(b"\n")
+        data = files.read_bounded(path, files.LARGEST_JSON)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    lines = data.removesuffix(b"\n").split(b"\n")
     records = [_decode(line) for line in lines]
     if records[-1] is None:
         records.pop()
@@ -135,7 +139,7 @@ def read(path: str | os.PathLike[str]) -> list[Record]:
 
 def _decode(line: bytes) -> Record | None:
     try:
-        record = json.loads(line.decode())
+        record = files.parse_json(line)
     except NOT_JSON:
         return None
     return record if isinstance(record, dict) else None

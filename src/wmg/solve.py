@@ -99,7 +99,7 @@ def save(path: pathlib.Path, episodes: Episodes, settings: config.Sokoban, **abo
 def read(path: pathlib.Path, settings: config.Sokoban, count: int) -> Bool[np.ndarray, " levels"]:
     """Which levels were solved, from a file that `save` wrote of the same levels."""
     try:
-        saved = json.loads(files.read_bounded(path, LARGEST_FILE))
+        saved = files.parse_json(files.read_bounded(path, LARGEST_FILE))
         bank, solved = str(saved["env"]["levels"]), np.array(saved["solved_each"], bool)
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} does not hold the outcomes of levels") from None

@@ -300,8 +300,9 @@ class Session:
                 self.store.logs.write(name, timed)
             for mirror in mirrors:
                 mirror.write(name, timed)
-        self.steps.append(float(np.mean(steps[active])))
-        self.scores.append(scores)
+        if self.store is None:  # a folder has them in its logs
+            self.steps.append(float(np.mean(steps[active])))
+            self.scores.append(scores)
         return self.progress(until, rate, scores)
 
     def due(self) -> np.ndarray:

@@ -28,6 +28,19 @@ def test_importing_prints_the_splits_and_listing_shows_them(capsys, tmp_path, sm
     assert json.loads(out) == data.banks()
 
 
+def test_listing_names_a_damaged_bank_and_its_repair(capsys, tmp_path, small_boxoban):  # noqa: F811
+    path = tmp_path / "boxoban.zip"
+    path.write_bytes(zipped(files()))
+    tiny.command(capsys, "data", "boxoban", "--from", path)
+    (small_boxoban / "boxoban" / "hard.npy").write_bytes(b"PK\x03\x04 and no more")
+    code, out, err = tiny.command(capsys, "data", "list")
+    assert code == 0 and f"{small_boxoban}/boxoban/unfiltered-test.npy" in out
+    assert err == "damaged banks: hard; `wmg data boxoban` repairs them\n"
+    assert tiny.command(capsys, "data", "boxoban", "--from", path)[0] == 0
+    code, out, err = tiny.command(capsys, "data", "list")
+    assert code == 0 and f"{small_boxoban}/boxoban/hard.npy" in out and err == ""
+
+
 def test_a_bad_source_is_one_sentence_and_exit_code_2(capsys, small_boxoban):  # noqa: F811
     for args, complaint in {
         ("data", "boxoban", "--from", "nowhere.zip"): "there is no nowhere.zip",

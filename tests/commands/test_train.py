@@ -138,7 +138,8 @@ def test_options_of_a_goal_give_a_preset_one_and_the_steps_it_took_are_said(tmp_
     summary = json.loads(out, parse_constant=pytest.fail)
     steps = round(24 * 0.1 / rate, 1)
     assert code == 0 and summary["goal"] == {
-        "success": 0.1, "episodes": 20, "test_every": 24, "solved": 1, "median_steps": steps,
+        "success": 0.1, "episodes": 20, "grids": [], "test_every": 24, "solved": 1,
+        "median_steps": steps,
         "steps": [steps],
     }  # fmt: skip
 

@@ -2,12 +2,14 @@
 
 import functools
 import json
+import os
 import random
 
 import numpy as np
 import pytest
 from experiments.made_up import RACE, TARGET, flat, write, write_race
 from experiments.test_outcome import RUNS, write_gridded
+from tiny import time_limit
 
 from wmg.config import BadInput
 from wmg.efficiency import Trial
@@ -140,3 +142,9 @@ def test_whatever_is_in_a_result_it_is_reported_or_refused_in_one_sentence(tmp_p
             assert "\n" not in str(refusal)
             counts["refused"] += 1
     assert counts["refused"] > 50 and counts["reported"] > 10
+
+
+def test_a_pipe_is_not_a_result(tmp_path):
+    os.mkfifo(tmp_path / "result.json")
+    with time_limit(5), pytest.raises(BadInput, match="is damaged: it does not hold a result"):
+        result_file.read(tmp_path / "result.json")

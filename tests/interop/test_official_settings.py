@@ -1,9 +1,11 @@
 """The authors' settings files, in both directions."""
 
 import dataclasses
+import os
 
 import pytest
 from interop.small import AGENTS
+from tiny import time_limit
 
 from wmg import config, experiments
 from wmg.config import BadInput
@@ -263,3 +265,20 @@ def test_settings_that_cannot_be_used_are_refused(change, reason):
         text = TEXT.replace(*change)
         official_settings.config_from_settings(official_settings.parse_settings(text))
     assert reason in str(error.value) and "\n" not in str(error.value)
+
+
+def test_only_small_files_are_read_as_settings(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with time_limit(5), pytest.raises(BadInput, match="is not a regular file"):
+            official_settings.read_settings(path)
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(1 << 40)
+    with time_limit(5), pytest.raises(BadInput, match="is too large"):
+        official_settings.read_settings(tmp_path / "sparse")
+
+
+def test_a_number_that_no_float_can_hold_is_refused():
+    text = TEXT.replace("GRADIENT_CLIP = 16", f"GRADIENT_CLIP = 1{'0' * 400}")
+    with pytest.raises(BadInput, match="GRADIENT_CLIP must be a number, got 1000"):
+        official_settings.config_from_settings(official_settings.parse_settings(text))

@@ -172,3 +172,11 @@ def test_a_written_file_is_read_back_or_torch_is_asked_for(tmp_path):
         np.testing.assert_array_equal(theirs[name].numpy(), array)
     with pytest.raises(BadInput, match="cannot be written"):
         torch_file.write_pth(tmp_path / "no" / "out.pth", TENSORS)
+
+
+def test_a_pickle_of_too_many_objects_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_file, "MOST_OPCODES", 1000)
+    path = tmp_path / "model.pth"
+    path.write_bytes(b"\x80\x02" + b"]" * 1000 + b".")
+    with pytest.raises(BadInput, match="its pickle has more than 1,000 opcodes"):
+        torch_file.read_pth(path)

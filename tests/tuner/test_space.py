@@ -5,6 +5,7 @@ import json
 import math
 
 import pytest
+from tiny import time_limit
 
 from wmg import experiments
 from wmg.config import CNNGRU, GRU, WMG, BabyAI, BadInput, Config, Sokoban
@@ -159,3 +160,18 @@ def test_names_that_the_grid_has_not_are_refused(tmp_path):
     path.write_text('{"layers": [1, 2]}')
     with pytest.raises(BadInput, match="the grid has no 'heads'; it has layers"):
         space.choose(SETTINGS, ["heads"], path)
+
+
+def test_a_grid_file_is_not_read_beyond_a_megabyte(tmp_path):
+    with open(tmp_path / "grid.toml", "wb") as file:
+        file.truncate(1 << 40)
+    with time_limit(5), pytest.raises(BadInput, match="more than 1,000,000 bytes"):
+        space.choose(SETTINGS, [], tmp_path / "grid.toml")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".toml"])
+def test_a_value_that_no_float_can_hold_is_refused(tmp_path, suffix):
+    path, values = tmp_path / f"grid{suffix}", f"[0.1, 1{'0' * 400}]"
+    path.write_text(f'{{"entropy": {values}}}' if suffix == ".json" else f"entropy = {values}")
+    with pytest.raises(BadInput, match=r"more than 19 digits|must be a finite number"):
+        space.choose(SETTINGS, [], path)

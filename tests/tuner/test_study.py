@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import pytest
+from tiny import time_limit
 
 pytest.importorskip("optuna")
 
@@ -86,3 +87,12 @@ def test_a_missing_folder_is_one_sentence(tmp_path):
     with pytest.raises(BadInput, match=r"there is no folder .* for t.db"):
         study.create(str(tmp_path / "none" / "t.db"), "s", PLAN, GRID, True)
     assert not pathlib.Path(tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_storage_that_is_no_file_is_one_sentence(tmp_path, kind):
+    path = "/dev/zero" if kind == "device" else str(tmp_path / "pipe")
+    if kind == "pipe":
+        os.mkfifo(path)
+    with time_limit(5), pytest.raises(BadInput, match=f"{path} is not a file"):
+        study.create(path, "s", PLAN, GRID, True)

@@ -220,3 +220,26 @@ def test_a_live_step_is_quick_after_the_first(name, most):
             assert post(address, json.dumps(message).encode())[0] == 200
             times.append(time.perf_counter() - began)
     assert sorted(times[1:])[len(times) // 2 - 1] < most
+
+
+@pytest.mark.parametrize("begun", ["nothing", "half a request", "half a message"])
+def test_a_connection_that_sends_nothing_more_is_dropped(address, monkeypatch, begun):
+    monkeypatch.setattr(server, "LONGEST_SILENCE", 0.3)
+    head = f"POST {address.path}message HTTP/1.1\r\nHost: {address.netloc}\r\n"
+    rest = f"Origin: http://{address.netloc}\r\nContent-Type: application/json\r\n"
+    whole = f"{head}{rest}Content-Length: 100\r\n\r\n{{"
+    sent = {"nothing": "", "half a request": head, "half a message": whole}[begun]
+    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+        client.sendall(sent.encode())
+        assert b"200 OK" not in client.recv(1000)
+
+
+def test_a_connection_that_waits_for_an_answer_is_kept(address, monkeypatch):
+    def think(session, message):
+        time.sleep(1.0)
+        return {"after": "a while"}
+
+    monkeypatch.setattr(server, "LONGEST_SILENCE", 0.2)
+    monkeypatch.setattr(server.Session, "handle", think)
+    status, _, text = post(address)
+    assert status == 200 and json.loads(text) == {"after": "a while"}

@@ -1,6 +1,7 @@
 """Messages to a live session: what they do, and what they may not be."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from viewer import players
 
 from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
 from wmg.viewer import recording, session
+from wmg.viewer.scenes.scenery import Choice
 from wmg.viewer.session import Session
 
 SMALL = Pathfinding(nodes=4)
@@ -193,3 +195,28 @@ def test_recording_gives_up_on_an_agent_that_solves_too_little(monkeypatch):
     monkeypatch.setattr(session, "TRIES", 1)
     with pytest.raises(BadInput, match="random solved 0 of 1 episodes, which is less than the 1"):
         session.record([players.random(Sokoban(levels="embedded-test"))], 0, 1, solved=True)
+
+
+def test_others_are_answered_while_a_board_is_read(monkeypatch):
+    reading, done = threading.Event(), threading.Event()
+
+    def read_slowly(env, value, last):
+        reading.set()
+        assert done.wait(60)
+        return 5, None
+
+    session = Session([players.random(SMALL)])
+    monkeypatch.setitem(session.choices, "seed", Choice("seed", "number", "0", read_slowly))
+    begin = {"do": "begin", "choice": "seed", "value": 5}
+    reader = threading.Thread(target=session.handle, args=(begin,), daemon=True)
+    reader.start()
+    assert reading.wait(60)
+    shown = []
+    other = threading.Thread(target=lambda: shown.append(session.handle({"do": "show"})))
+    other.daemon = True
+    other.start()
+    other.join(10)
+    done.set()
+    assert len(shown) == 1
+    reader.join(60)
+    assert session.seed == 5

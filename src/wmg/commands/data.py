@@ -73,8 +73,13 @@ def show_list(args: list[str]) -> int:
         return 0
     for bank, about in banks.items():
         size = f"{about['levels']:>7,} levels"
-        where = f"{about['bytes']:>10,} bytes  {about['file']}" if about["file"] else "not imported"
+        where = "damaged" if about["damaged"] else "not imported"
+        if about["file"]:
+            where = f"{about['bytes']:>10,} bytes  {about['file']}"
         print(f"{bank:16} {size}  {where}")
+    if damaged := [bank for bank, about in banks.items() if about["damaged"]]:
+        names = ", ".join(damaged)
+        print(f"damaged banks: {names}; `wmg data boxoban` repairs them", file=sys.stderr)
     meant = ", ".join(f"{split} is {bank}" for split, bank in data.meanings().items())
     print(f"as levels, {meant}")
     return 0

@@ -48,11 +48,17 @@ def require_new(path: pathlib.Path | None) -> None:
         raise BadInput(f"{path} already exists")
 
 
+MOST_DIGITS = 9
+"""Digits of --run; a folder has at most 100,000 runs."""
+
+
 def pick_run(args: list[str]) -> int | None:
     """The value of --run."""
     text = option_value(args, "--run")
     if text is not None and not text.isdecimal():
         raise BadInput(f"--run must be a whole number, got {text!r}")
+    if text is not None and len(text) > MOST_DIGITS:
+        raise BadInput(f"--run must have at most {MOST_DIGITS} digits, got {len(text):,}")
     return None if text is None else int(text)
 
 

@@ -22,7 +22,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg import bench, checkpoint, config, evaluate, models, parallel, runfolder, solve, train
+from wmg import (
+    bench,
+    checkpoint,
+    config,
+    evaluate,
+    files,
+    models,
+    parallel,
+    runfolder,
+    solve,
+    train,
+)
 from wmg.agents.wmg import WMG, with_slots
 from wmg.config import NOT_JSON, BadInput, Config, Precision
 from wmg.envs import Sokoban
@@ -209,7 +220,7 @@ def _is_test(data: Any) -> bool:
 def _read_json(path: pathlib.Path) -> Any:
     """What is in a file; None if that is not JSON."""
     try:
-        return json.loads(path.read_bytes())
+        return files.read_json(path)
     except NOT_JSON:
         return None
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wmg import config
+from wmg import config, files
 from wmg.checkpoint import write_atomically
 from wmg.config import NOT_JSON, BadInput, Config
 from wmg.efficiency import Trial
@@ -117,7 +117,7 @@ def commit_of(result: Json) -> str | None:
 def read(path: pathlib.Path) -> Json:
     """What a `result.json` holds."""
     try:
-        result = json.loads(path.read_bytes())
+        result = files.read_json(path)
     except NOT_JSON:
         result = None
     if not isinstance(result, dict) or not _is_result(result):

@@ -1,11 +1,10 @@
 """The authors' settings files: lines of `NAME = value`, with comments after `#`."""
 
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from wmg import config
+from wmg import config, files
 from wmg.config import BadInput
 
 Value = bool | int | float | str | None
@@ -93,6 +92,8 @@ IGNORED = {
 KNOWN = {*HYPER, *WMG, *GRU, *SOKOBAN_SETTINGS} | LEVEL | GOAL | IGNORED
 KNOWN |= OFF_ONLY | ANNEALING | SHAPES | GENERAL
 
+LARGEST_FILE = 1_000_000
+"""Bytes of a settings file; the authors' have 3,000."""
 PATHFINDING, BABYAI, SOKOBAN = "Pathfinding_Env", "BabyAI_Env", "Sokoban_Env"
 ANNEAL = 0.98
 ANNEAL_AFTER = 10_000_000
@@ -102,11 +103,13 @@ ANNEAL_AFTER = 10_000_000
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Value]:
     """The settings in a file of the authors' form."""
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        text = files.read_bounded(path, LARGEST_FILE).decode()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a settings file: it is not text") from None
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     return parse_settings(text, str(path))
 
 
@@ -376,7 +379,7 @@ def _number(settings: Mapping[str, Value], name: str, kind: type[int] | type[flo
     if name not in settings:
         raise BadInput(f"the settings have no {name}")
     value = settings[name]
-    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = config.is_finite(value) and not isinstance(value, bool)
     if not fits or (kind is int and not isinstance(value, int)):
         wanted = "a whole number" if kind is int else "a number"
         raise BadInput(f"{name} must be {wanted}, got {value!r}")

@@ -26,6 +26,8 @@ MAGIC = 0x1950A86A20F9469CFC6C
 ZIP_MAGIC = b"PK\x03\x04"
 PROTOCOL = 1001
 LARGEST_FILE = 2**31
+MOST_OPCODES = 200_000
+"""Opcodes of a pickle, each of which may make an object; a tensor has about 40."""
 STORAGES = {
     "DoubleStorage": "<f8",
     "FloatStorage": "<f4",
@@ -208,7 +210,9 @@ class _Pickle:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of strange escapes in strings of no use
-                for opcode, argument, _ in pickletools.genops(self.file):
+                for count, (opcode, argument, _) in enumerate(pickletools.genops(self.file)):
+                    if count == MOST_OPCODES:
+                        raise _Refused(f"its pickle has more than {MOST_OPCODES:,} opcodes")
                     if opcode.name == "STOP":
                         return self.stack.pop()
                     self._follow(opcode.name, argument)

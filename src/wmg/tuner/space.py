@@ -2,14 +2,16 @@
 
 import dataclasses
 import itertools
-import json
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wmg import files
 from wmg.config import HYPER_NAMES, NOT_JSON, WMG, BadInput, Config, from_dict, to_dict
 
+LARGEST_GRID = 1_000_000
+"""Bytes of a grid file; the paper's grid has 2,000."""
 Grid = dict[str, list[Any]]
 """The values of each hyperparameter, in order."""
 
@@ -72,8 +74,8 @@ def read(path: pathlib.Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(f"there is no grid file {path}")
     try:
-        text = path.read_text()
-        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        text = files.read_bounded(path, LARGEST_GRID).decode()
+        data = files.parse_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except NOT_JSON as error:  # TOML's errors are ValueErrors, too
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise BadInput(f"{path} is not {kind}: {error}") from None

@@ -165,14 +165,16 @@ def connected(url: str, *, create: bool = False) -> Iterator[RDBStorage]:
         raise BadInput(f"there is no file {path}: make it with wmg tune create")
     if path is not None and not path.parent.is_dir():
         raise BadInput(f"there is no folder {path.parent} for {path.name}")
+    if path is not None and path.exists() and not path.is_file():
+        raise BadInput(f"{path} is not a file")
     try:
         has_studies = _look(url)
+        database = _connect(url, create) if create or has_studies else None
     except (SQLAlchemyError, ImportError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         raise BadInput(f"{_safely_shown(url)} cannot be opened: {reason}") from None
-    if not create and not has_studies:
+    if database is None:
         raise BadInput(f"there are no studies in {show_url(url)}: make one with wmg tune create")
-    database = _connect(url, create)
     try:
         yield database
     finally:

@@ -24,6 +24,7 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
+from wmg import files
 from wmg.config import BadInput
 from wmg.tuner import study as studies
 from wmg.tuner.dgd import Point
@@ -393,7 +394,7 @@ def kept_results(url: str, name: str) -> list[tuple[pathlib.Path, Finished]]:
     found = []
     for path in sorted(kept_folder().glob("*.json")):
         with contextlib.suppress(ValueError, TypeError):  # not one of ours
-            result = Finished(**json.loads(path.read_text()))
+            result = Finished(**files.read_json(path))
             if (result.storage, result.study) == (studies.show_url(url), name):
                 found.append((path, result))
     return found

@@ -5,6 +5,7 @@ under other names of this machine, or with anything but a small JSON message, no
 answered. Files come from a fixed table, so no path leads anywhere else.
 """
 
+import asyncio
 import contextlib
 import hmac
 import json
@@ -26,11 +27,14 @@ try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise BadInput("the viewer needs starlette and uvicorn: pip install 'wmg[view]'") from error
 
 LARGEST_MESSAGE = 16_384
 """Bytes."""
+LONGEST_SILENCE = 30.0
+"""Seconds after which a connection is dropped whose client owes a request, or the rest of one."""
 LOOPBACK = "127.0.0.1"
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 HEADERS = {
@@ -118,6 +122,38 @@ async def read(request: Request) -> bytes | None:
     return body
 
 
+class ImpatientProtocol(H11Protocol):
+    """Drops connections that send nothing, which would otherwise stay open for ever."""
+
+    silence: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        self._wait()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.silence is not None:
+            self.silence.cancel()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self.silence is not None:
+            self.silence.cancel()
+        self.silence = self.loop.call_later(LONGEST_SILENCE, self._drop)
+
+    def _drop(self) -> None:
+        """Close the connection, unless it is the server that owes an answer."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and not cycle.more_body:
+            self._wait()
+        else:
+            self.transport.close()
+
+
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens there; port 0 is any that is free."""
@@ -140,7 +176,8 @@ def make_server(session: Session, listener: socket.socket, token: str) -> Any:
     host, port = listener.getsockname()
     app = application(session, token, port, host == LOOPBACK)
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, http="h11",
+        app, log_level="warning", access_log=False, server_header=False,
+        http=ImpatientProtocol,
         lifespan="off", ws="none", timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=LARGEST_MESSAGE,
     )  # fmt: skip

@@ -52,8 +52,11 @@ class Session:
         method, fields = MESSAGES[wanted]
         if set(message) != {"do", *fields}:
             raise BadInput(f"the message {wanted!r} must have {', '.join(('do', *fields))}")
+        given = {name: message[name] for name in fields}
+        if method is Session.begin:  # it takes the lock when it has read the text of a board
+            return self.begin(**given)
         with self._lock:
-            return method(self, **{name: message[name] for name in fields})
+            return method(self, **given)
 
     def show(self) -> dict[str, Any]:
         """The episode so far, as a file of one episode."""
@@ -63,9 +66,13 @@ class Session:
     def begin(self, choice: Any, value: Any) -> dict[str, Any]:
         """Start an episode that is chosen by its seed or in one of the environment's own ways;
         or the same 'again'."""
-        if choice == "again":
-            self._begin(self.seed, self.state, self.label)
+        chosen = None if choice == "again" else self._choose(choice, value)
+        with self._lock:
+            self._begin(*(chosen or (self.seed, self.state, self.label)))
             return self.show()
+
+    def _choose(self, choice: Any, value: Any) -> tuple[int, Any, str]:
+        """Seed, first state and label of the episode that is chosen."""
         if not isinstance(choice, str) or choice not in self.choices:
             raise BadInput(f"an episode is chosen by one of {', '.join(self.choices)}, or again")
         chosen = self.choices[choice]
@@ -78,8 +85,7 @@ class Session:
         except ValueError as error:
             raise BadInput(str(error)) from None
         named = {"number": f"{chosen.label} {value}", "lines": f"your own {chosen.label}"}
-        self._begin(seed, state, named.get(chosen.kind, f"seed {seed}"))
-        return self.show()
+        return seed, state, named.get(chosen.kind, f"seed {seed}")
 
     def act(self, time: Any, action: Any, off: Any) -> dict[str, Any]:
         """Go on from a step, by an action of a person or, with None, as each agent chooses."""
