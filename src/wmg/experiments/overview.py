@@ -57,27 +57,32 @@ def verdict_table(rows: list[Json]) -> str:
     """Every cell that the paper has a number for: what does not match comes first."""
     learned = [row for row in rows if TARGETS[row["target"]].measure in GROUPED]
     others = [row for row in rows if row not in learned]
+    by_rules = [row for row in learned if row.get("has_tests")]
     lines = [
         "# All cells beside the paper",
         "",
         f"Of {len(learned)} cells of trained runs {_counts(learned)}; of {len(others)} cells "
         f"without training (parameters, baselines, speed, released models) {_counts(others)}. A "
         "cell matches if its whole 95% interval lies in the band that its target states; it is "
-        "better or worse if it does not and lies on one side of the paper's number.",
+        "better or worse if it does not and lies on one side of the paper's number. "
+        f"{len(by_rules)} cells were run by these rules, with every test kept"
+        + (f": {_counts(by_rules)}." if by_rules else "."),
         "",
-        "| target | cell | ours | 95% | paper | ratio | verdict | runs | products | tests kept |",
-        "|---" * 10 + "|",
+        "| target | cell | ours | 95% | paper | ratio | verdict | runs | products | test every "
+        "| tests kept |",
+        "|---" * 11 + "|",
     ]
     for row in sorted(rows, key=lambda row: report.FIRST.index(row["verdict"])):
         ends = " to ".join(number(end) for end in row["interval"])
         kept = {None: "-", True: "yes", False: "no"}[row.get("has_tests")]
+        every = f"{row['test_every']:,}" if "test_every" in row else "-"
         why = f" ({row['why']})" if row["why"] else ""
         outside = ", excludes the paper's" if row["excludes_paper"] else ""
         lines.append(
             f"| {row['target']} | {row['label']} | {number(row['value'])} | {ends} "
             f"| {row['paper']:,} | {number(row['ratio'])} | {row['verdict']}{why}"
             f"{outside if row['verdict'] == 'matches' else ''} | {row['runs']} "
-            f"| {row['precision']} | {kept} |"
+            f"| {row['precision']} | {every} | {kept} |"
         )
     return "\n".join(lines)
 

@@ -23,8 +23,8 @@ class Band:
 
 QUARTER = Band(
     0.25,
-    "medians of 100 runs vary by about a tenth, and the interval between tests, which the paper "
-    "does not give, moves them by as much again",
+    "medians of 100 runs vary by about a tenth, and the paper does not give its interval between "
+    "tests, which moves them further",
 )
 EXACT = Band(0.0, "the number does not depend on chance")
 
