@@ -44,6 +44,12 @@ def test_what_is_missing_is_asked_for_with_seeds_that_nobody_has(race):
     assert found["command"].endswith("--runs 4 --group-size 1 --groups 3")
 
 
+def test_a_group_begins_after_the_last_seed_that_is_there(race):
+    timed(race, "gru", 1, 60.0, 1600)
+    (found,) = [each for each in ledger.make(race)["missing"] if each["cell"] == "gru"]
+    assert found["command"].endswith("--runs 6 --group-size 3 --groups 1")  # seeds 3 to 5
+
+
 def test_runs_with_other_settings_or_fewer_steps_do_not_count(race):
     timed(race, "wmg", 4, 60.0, 1600, report_every=50)
     timed(race, "gru", 4, 60.0, 1600, steps=4000)
