@@ -40,7 +40,7 @@ class Reproduce:
     report_only: bool = False
     """Run nothing; report what is there."""
     test_interval: int | None = None
-    """With --report-only: what runs with a goal would have needed at this test interval, in steps."""
+    """With --report-only: what runs with a goal would have needed at this test interval."""
     ledger: bool = False
     """Run nothing; print what is missing of every target, what it costs, and the next command."""
     json: bool = False
