@@ -401,6 +401,14 @@ def test_a_rerun_with_other_settings_is_a_series_of_its_own(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_an_empty_folder_that_a_kill_left_is_no_obstacle(tmp_path, again):
+    series = tmp_path / "race" / "toy" / ("again-01" if again else "")
+    (series / "group-000").mkdir(parents=True)
+    assert toys(tmp_path, again=again)
+    assert (series / "group-000" / "result.json").exists()
+
+
 def test_seeds_of_another_group_are_refused_before_anything_is_trained(tmp_path):
     assert toys(tmp_path, runs=3, group_size=3)
     with pytest.raises(BadInput, match=r"group-000/result\.json holds the run of seed 2 already"):

@@ -173,7 +173,7 @@ def _state_of(place: pathlib.Path, target: Target, cell: str, scale: Scale) -> s
         return "complete" if (place / result_file.NAME).exists() else "missing"
     groups = scale.groups_of(target)
     if target.measure in TRAINED:
-        for there in sorted(place.glob("group-*")):
+        for there in filter(_is_begun, sorted(place.glob("group-*"))):
             path, settings = _settings_there(there)
             asked = scale.settings_of(target.cells[cell], settings.runs, settings.seed)
             asked = asked if path.name == result_file.NAME else train.settled(asked)
@@ -181,6 +181,11 @@ def _state_of(place: pathlib.Path, target: Target, cell: str, scale: Scale) -> s
                 return "other"
     done = [(place / f"group-{group:03d}" / result_file.NAME).exists() for group, *_ in groups]
     return "complete" if all(done) else "missing"
+
+
+def _is_begun(place: pathlib.Path) -> bool:
+    """Whether a group's folder holds anything; a kill may leave an empty one."""
+    return (place / result_file.NAME).exists() or (place / "train").exists()
 
 
 def _settings_there(place: pathlib.Path) -> tuple[pathlib.Path, Config]:
@@ -193,7 +198,7 @@ def _settings_there(place: pathlib.Path) -> tuple[pathlib.Path, Config]:
 def check_asked(place: pathlib.Path, settings: Config) -> None:
     """Refuse a group that is there already, or was begun, but is not what is asked for now; and one
     that has seeds of another group."""
-    if place.exists():
+    if _is_begun(place):
         path, there = _settings_there(place)
         if path.name != result_file.NAME:
             # It may go on for more steps; that fewer are asked for is said when it does.
