@@ -22,8 +22,9 @@ import gymnasium
 import torch
 from torch import nn
 
-from wmg import config, experiments, runfolder
+from wmg import config, paper
 from wmg.interop.minigrid import Factored
+from wmg.runs import runfolder
 
 PRESETS = ("babyai/level4/wmg-factored", "babyai/level4/gru-factored")
 ROUNDS, SECONDS, WARM_UP = 5, 8.0, 100
@@ -135,7 +136,7 @@ class Loop:
     """A training run, one window after the other."""
 
     def __init__(self, preset: str):
-        self.settings = settings = experiments.find_preset(preset)
+        self.settings = settings = paper.find_preset(preset)
         self.env = Factored(gymnasium.make("BabyAI-GoToLocal-v0", disable_env_checker=True))
         kind = {"wmg": WMG, "gru": GRU}[settings.agent.name]
         widths = [self.env.observation_space[name].shape[-1] for name in ("core", "objects")]

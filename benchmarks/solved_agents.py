@@ -16,8 +16,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from wmg import checkpoint, models, parallel, runfolder, train
-from wmg.commands.start import prepare_jax
+from wmg.cli.start import prepare_jax
+from wmg.runs import checkpoint, hardware, models, runfolder, train
 
 CHUNK, CHUNKS = 1500, 3
 
@@ -31,7 +31,7 @@ def measure(name: str) -> dict[str, Any]:
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
     stacked = jax.tree.map(lambda x: jnp.asarray(x)[None] if eqx.is_array(x) else x, agent)
     runs = eqx.tree_at(lambda runs: runs.agent, runs, stacked)
-    advance = parallel.over_runs(env, settings.t_max, settings.batched)
+    advance = hardware.over_runs(env, settings.t_max, settings.batched)
     runs, _ = jax.block_until_ready(advance(hyper, runs, 200))
     rates, taken = [], []
     for _ in range(CHUNKS):

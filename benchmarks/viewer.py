@@ -16,8 +16,8 @@ import time
 import urllib.parse
 from typing import Any
 
-from wmg import models, runfolder
-from wmg.commands.view import make_player
+from wmg.cli.view import make_player
+from wmg.runs import models, runfolder
 from wmg.viewer import export, recording, server, session
 from wmg.viewer.page_files import page_files
 from wmg.viewer.play import Player

@@ -12,9 +12,13 @@ import time
 
 import jax
 
-from wmg import checkpoint, evaluate, experiments, plots, progress, render, train
+from wmg import paper
 from wmg.config import Goal
-from wmg.results import Result
+from wmg.play import evaluate
+from wmg.runs import checkpoint, progress, train
+from wmg.runs.result import Result
+from wmg.tools import plots
+from wmg.viewer import render
 
 RUNS = pathlib.Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
 OURS = pathlib.Path(__file__).parents[1] / "results" / "babyai-table" / "report.json"
@@ -24,7 +28,7 @@ SEEDS = (1, 2, 3)
 may lead it elsewhere: level 1 is unstable, and some runs are not solved in five times the paper's
 median. Then the next is trained."""
 
-preset = experiments.find_preset("babyai/level1/wmg-factored")
+preset = paper.find_preset("babyai/level1/wmg-factored")
 config = dataclasses.replace(preset, report_every=100, goal=Goal(episodes=1000))
 env = checkpoint.make_env(config.env)
 

@@ -4,8 +4,9 @@ A few thousand steps only, so that it ends within seconds: the score is not far 
 Raise `steps` to 400,000 to see it learn.
 """
 
-from wmg import checkpoint, evaluate, train
 from wmg.config import WMG, Config, Pathfinding
+from wmg.play import evaluate
+from wmg.runs import checkpoint, train
 
 settings = Config(env=Pathfinding(nodes=4), agent=WMG(slots=6, layers=2), steps=20_000)
 result = train.train(settings)

@@ -6,9 +6,10 @@ Needs the extra `minigrid`.
 
 import sys
 
-from wmg import evaluate, models
 from wmg.config import BabyAI
 from wmg.interop import minigrid
+from wmg.play import evaluate
+from wmg.runs import models
 
 LEVEL, EPISODES = "GoToLocal", 200
 

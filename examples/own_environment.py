@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from wmg import evaluate, train
 from wmg.config import WMG, Config, Hyper
+from wmg.play import evaluate
+from wmg.runs import train
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 COLOURS = 4

@@ -12,9 +12,9 @@ import sys
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from wmg import models
-from wmg.commands.view import make_player
+from wmg.cli.view import make_player
 from wmg.config import Sokoban
+from wmg.runs import models
 from wmg.viewer import server
 from wmg.viewer.play import Player
 from wmg.viewer.session import Session

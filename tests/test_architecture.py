@@ -37,19 +37,19 @@ NEVER = {
     "wmg.agents": ("wmg.envs", "wmg.config"),
     "wmg.envs": ("wmg.agents", "wmg.config"),
     "wmg.types": ("wmg.config",),
-    "wmg.a3c": ("wmg.agents", "wmg.envs"),
-    "wmg.evaluate": ("wmg.agents", "wmg.envs"),
+    "wmg.learn.a3c": ("wmg.agents", "wmg.envs"),
+    "wmg.play.evaluate": ("wmg.agents", "wmg.envs"),
 }
 DEFERRED_MAY = {f"wmg.agents.layers{name}" for name in ("", ".Linear", ".Blocks")}
-NUMPY_ONLY = ("wmg.stats", "wmg.runlog", "wmg.tuner.dgd", "wmg.tuner.posterior")
+NUMPY_ONLY = ("wmg.tools.stats", "wmg.runs.runlog", "wmg.tuner.dgd", "wmg.tuner.posterior")
 PUBLISHED_WITH = "from . import dgd"
 """The sampler imports the algorithm so: the two files work wherever they are put together."""
-WITHOUT_JAX = ["wmg.config", "wmg.options", "wmg.cli"]
-WITHOUT_JAX += [module for module in SOURCES if module.startswith("wmg.commands")]
+WITHOUT_JAX = ["wmg.config", "wmg.cli.options", "wmg.cli.main"]
+WITHOUT_JAX += [module for module in SOURCES if module.startswith("wmg.cli")]
 RUN_DATA = (
     "ledger", "outcome", "overview", "report", "reproduce", "result_file", "verdict",
 )  # fmt: skip
-NOT_DATA = ("wmg.experiments", *(f"wmg.experiments.{name}" for name in RUN_DATA))
+NOT_DATA = ("wmg.paper", *(f"wmg.paper.{name}" for name in RUN_DATA))
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def test_parts_that_must_not_know_each_other_do_not(module):
 
 
 def test_of_the_agents_the_deferred_gradients_know_linear_layers_only():
-    known = {name for name in imports("wmg.deferred") if within(name, "wmg.agents")}
+    known = {name for name in imports("wmg.learn.deferred") if within(name, "wmg.agents")}
     assert known <= DEFERRED_MAY
 
 
@@ -133,7 +133,7 @@ def test_no_module_imports_itself_by_a_detour():
 
 @pytest.mark.parametrize("module", [name for name in NUMPY_ONLY if name in SOURCES])
 def test_plain_parts_use_numpy_and_the_standard_library_alone(module):
-    assert ours(module) <= {"wmg.config", "wmg.files", "wmg.tuner", "wmg.tuner.dgd"}
+    assert ours(module) <= {"wmg.config", "wmg.tools.files", "wmg.tuner", "wmg.tuner.dgd"}
     used = {name.split(".")[0] for name in imports(module)}
     assert used - set(sys.stdlib_module_names) <= {"numpy", "wmg"}
 
@@ -146,10 +146,10 @@ def test_the_sampler_needs_optuna_and_numpy_alone():
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in SOURCES if within(m, "wmg.experiments") and m not in NOT_DATA]
+    "module", [m for m in SOURCES if within(m, "wmg.paper") and m not in NOT_DATA]
 )
 def test_experiments_are_data_and_import_settings_only(module):
-    assert {m for m in ours(module) if not within(m, "wmg.experiments")} <= {"wmg.config"}
+    assert {m for m in ours(module) if not within(m, "wmg.paper")} <= {"wmg.config"}
 
 
 def test_commands_start_without_jax():

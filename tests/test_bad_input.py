@@ -12,7 +12,8 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config, experiments, runfolder, train
+from wmg import config, paper
+from wmg.runs import runfolder, train
 
 TRAIN = ["train", "pathfinding/wmg"]
 BABYAI = ["train", "babyai/level1/wmg-factored"]
@@ -230,7 +231,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(what, tmp_path, capsys
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("preset", experiments.PRESETS)
+@pytest.mark.parametrize("preset", paper.PRESETS)
 def test_sizes_are_checked_for_every_agent(preset, capsys):
     wrong = ["train", preset, "--agent.actor-critic=0"]
     assert_one_sentence(capsys, wrong, "actor_critic must be a whole number from 1 to 65,536")
@@ -343,5 +344,5 @@ def test_a_failing_system_is_one_sentence(capsys, monkeypatch):
     def fail(args):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("wmg.commands.list.run", fail)
+    monkeypatch.setattr("wmg.cli.list.run", fail)
     assert_one_sentence(capsys, ["list"], "Input/output error")

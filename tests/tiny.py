@@ -24,9 +24,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from wmg import checkpoint, cli, train
+from wmg.cli import main as cli
 from wmg.config import WMG, Config
-from wmg.results import Result
+from wmg.runs import checkpoint, train
+from wmg.runs.result import Result
 
 CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)

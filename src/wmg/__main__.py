@@ -1,5 +1,5 @@
 """`python -m wmg` is the `wmg` command."""
 
-from wmg.cli import command
+from wmg.cli.main import command
 
 command()

@@ -13,7 +13,7 @@ import types
 import typing
 from typing import Any, ClassVar, Literal, TypeVar
 
-from wmg import files
+from wmg.tools import files
 
 Settings = TypeVar("Settings")
 

@@ -10,7 +10,7 @@ from plain import path_length
 from probes import Constant, build, core
 
 from wmg import config
-from wmg.envs.pathfinding import Pathfinding
+from wmg.envs.pathfinding.env import Pathfinding
 from wmg.types import EnvSpec, ObservationSpec
 
 EPISODES = 400

@@ -7,8 +7,9 @@ import plain
 import pytest
 from probes import build
 
-from wmg import config, deferred
+from wmg import config
 from wmg.agents.cnn_gru import CNN, patches, pool
+from wmg.learn import deferred
 from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
 
 BABYAI = EnvSpec(ObservationSpec(47, image=(7, 7, 3)), 7, 64, "success")

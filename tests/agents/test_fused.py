@@ -13,11 +13,11 @@ from plain import shaken
 from probes import AsksLater
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import batched
-from wmg.agents import fused
+from wmg.agents.kernels import fused
 from wmg.agents.transformer import Transformer
 from wmg.agents.wmg import WMG
 from wmg.config import Batched, Hyper
+from wmg.learn import ppo
 
 ENVS, NODES, HEADS, SIZE = 3, 11, 2, 32
 
@@ -198,8 +198,8 @@ def test_older_gpus_and_those_of_others_do_without_them(agent, monkeypatch, gene
 
 def test_without_the_part_of_jax_they_are_written_in_it_does_without_them(agent, monkeypatch):
     a_gpu(monkeypatch)
-    monkeypatch.setitem(sys.modules, "wmg.agents.fused", None)
-    monkeypatch.delattr("wmg.agents.fused")
+    monkeypatch.setitem(sys.modules, "wmg.agents.kernels.fused", None)
+    monkeypatch.delattr("wmg.agents.kernels.fused")
     assert not kernels_for(agent, "bfloat16")
 
 
@@ -207,8 +207,8 @@ def test_a_round_of_training_with_them_learns_the_same(agent, monkeypatch):
     hyper = Hyper(learning_rate=1e-3, adam_eps=1e-3, grad_clip=1e3)
 
     def after_a_round():
-        run = batched.start_run(PROBE, agent, jax.random.key(1), MANY.envs)
-        return jax.jit(lambda run: batched.one_round(PROBE, hyper, run, 5, MANY, "bfloat16"))(run)
+        run = ppo.start_run(PROBE, agent, jax.random.key(1), MANY.envs)
+        return jax.jit(lambda run: ppo.one_round(PROBE, hyper, run, 5, MANY, "bfloat16"))(run)
 
     plain, plain_totals = after_a_round()
     kernels = fused.FusedTransformer.of

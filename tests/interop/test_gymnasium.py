@@ -12,7 +12,7 @@ import pytest
 
 from wmg.config import BadInput
 from wmg.envs import BabyAI
-from wmg.envs.babyai import Layout
+from wmg.envs.babyai.env import Layout
 from wmg.envs.babyai.observe import FORMATS
 from wmg.envs.babyai.vocabulary import DONE, FORWARD, LEFT
 from wmg.envs.sokoban.observe import FORMATS as BOARD_FORMATS

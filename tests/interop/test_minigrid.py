@@ -9,10 +9,12 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from wmg import evaluate, host
 from wmg.config import WMG, BadInput, Config
-from wmg.envs.babyai import BabyAI, encode, missions
+from wmg.envs.babyai import encode, missions
+from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.vocabulary import TYPES
+from wmg.learn import host
+from wmg.play import evaluate
 from wmg.types import Agent, Output
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -7,7 +7,7 @@ import pytest
 from interop.small import AGENTS
 from tiny import time_limit
 
-from wmg import config, experiments
+from wmg import config, paper
 from wmg.config import BadInput
 from wmg.interop import official_settings
 
@@ -83,7 +83,7 @@ def read_babyai(*change):
 
 
 def test_the_released_settings_of_level_4_are_the_papers():
-    preset = experiments.PRESETS["babyai/level4/wmg-factored"]
+    preset = paper.PRESETS["babyai/level4/wmg-factored"]
     assert read_babyai() == dataclasses.replace(preset, steps=80_000)
 
 
@@ -116,7 +116,7 @@ def test_settings_of_babyai_that_cannot_be_used_are_refused(change, reason):
 @pytest.mark.parametrize("model", ["wmg-factored", "gru-factored", "wmg-flat", "gru-flat"])
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
 def test_presets_of_babyai_survive_a_round_trip(level, model):
-    preset = experiments.PRESETS[f"babyai/level{level}/{model}"]
+    preset = paper.PRESETS[f"babyai/level{level}/{model}"]
     settings = official_settings.settings_from_config(preset)
     assert official_settings.config_from_settings(settings) == preset
 
@@ -184,7 +184,7 @@ def read_sokoban(*change):
 
 
 def test_the_released_settings_of_sokoban_are_the_papers():
-    preset = experiments.PRESETS["sokoban/wmg"]
+    preset = paper.PRESETS["sokoban/wmg"]
     env = dataclasses.replace(preset.env, levels="unfiltered-train", cells=None)
     # The authors anneal when they report; ours is reported more often.
     interval = int(preset.hyper.anneal_every)

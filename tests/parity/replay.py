@@ -24,9 +24,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg import a3c, config, deferred
+from wmg import config
 from wmg.agents.memory import Memory
-from wmg.checkpoint import make_env
 from wmg.config import BadInput, Config, Hyper
 from wmg.envs import Sokoban
 from wmg.envs.babyai import encode, missions, vocabulary
@@ -34,6 +33,8 @@ from wmg.envs.sokoban.levels import from_text
 from wmg.envs.sokoban.observe import kinds
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
+from wmg.learn import a3c, deferred
+from wmg.runs.checkpoint import make_env
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 LIMIT = 1e-5

@@ -9,9 +9,10 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 pytest.importorskip("optuna")
 
-from wmg import experiments, train
+from wmg import paper
 from wmg.config import GRU, BadInput, Goal
-from wmg.efficiency import Trial
+from wmg.play.goal_test import Trial
+from wmg.runs import train
 from wmg.tuner import objective, study, worker
 
 SMALL = tiny.settings(agent=GRU(embedding=4, size=4, actor_critic=4), steps=96)
@@ -49,7 +50,7 @@ def test_a_run_that_never_meets_its_goal_took_all_steps():
 
 
 def test_the_metric_follows_the_goal_unless_given():
-    goal, none = experiments.find_preset("babyai/level1/wmg-factored"), tiny.settings()
+    goal, none = paper.find_preset("babyai/level1/wmg-factored"), tiny.settings()
     assert objective.make_task("x", goal, None)["metric"] == "steps"
     assert objective.make_task("x", none, None)["metric"] == "score"
     scored = objective.make_task("x", goal, "score")

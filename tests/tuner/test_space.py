@@ -7,7 +7,7 @@ import math
 import pytest
 from tiny import time_limit
 
-from wmg import experiments
+from wmg import paper
 from wmg.config import CNNGRU, GRU, WMG, BabyAI, BadInput, Config, Sokoban
 from wmg.tuner import space
 
@@ -50,7 +50,7 @@ def test_the_paper_counts_of_values_are_complete():
 
 PRESETS = {
     name: settings
-    for name, settings in experiments.PRESETS.items()
+    for name, settings in paper.PRESETS.items()
     if not name.startswith("babyai-sensitivity")
 }
 

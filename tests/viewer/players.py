@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import checkpoint, models
 from wmg.config import GRU, WMG, Config, Pathfinding, Random, Sokoban
+from wmg.runs import checkpoint, models
 from wmg.viewer import server
 from wmg.viewer.play import Player
 from wmg.viewer.session import Session

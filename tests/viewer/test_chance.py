@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg import evaluate
-from wmg.commands.eval import Eval
+from wmg.cli.eval import Eval
+from wmg.play import evaluate
 from wmg.viewer import chance
 from wmg.viewer.play import Track
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg import models
+from wmg.runs import models
 from wmg.viewer import export, recording, session
 from wmg.viewer.page_files import page_files
 

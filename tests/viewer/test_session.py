@@ -9,8 +9,8 @@ import tiny
 from viewer import players
 
 from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
+from wmg.envs.scenery import Choice
 from wmg.viewer import recording, session
-from wmg.viewer.scenes.scenery import Choice
 from wmg.viewer.session import Session
 
 SMALL = Pathfinding(nodes=4)

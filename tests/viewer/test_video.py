@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg import render
 from wmg.config import BadInput
-from wmg.render.draw import INK, PAPER, write
-from wmg.viewer import recording, video
+from wmg.tools.draw import INK, PAPER, write
+from wmg.viewer import recording, render, video
 from wmg.viewer.play import Track
 
 

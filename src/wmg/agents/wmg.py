@@ -159,7 +159,7 @@ class WMG(ActorCriticAgent[Memory]):
         if not generation.isdecimal() or int(generation) < 8:
             return self
         try:
-            from wmg.agents import fused
+            from wmg.agents.kernels import fused
         except ImportError:  # a version of jax without the part they are written in
             return self
         slots = 0 if self.memory_embedding is None else len(self.memory_embedding.shown_ages)

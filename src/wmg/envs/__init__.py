@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wmg.envs.babyai import BabyAI as BabyAI
-from wmg.envs.pathfinding import Pathfinding as Pathfinding
-from wmg.envs.sokoban import Sokoban as Sokoban
+from wmg.envs.babyai.env import BabyAI as BabyAI
+from wmg.envs.pathfinding.env import Pathfinding as Pathfinding
+from wmg.envs.sokoban.env import Sokoban as Sokoban
 from wmg.types import Env
 
 ENVS: dict[str, Callable[..., Env]] = {

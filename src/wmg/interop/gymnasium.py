@@ -19,13 +19,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from wmg import checkpoint, config, render
+from wmg import config
 from wmg.config import BadInput
 from wmg.envs import BabyAI, Pathfinding, Sokoban
 from wmg.envs.babyai.levels import LEVELS
+from wmg.envs.babyai.picture import mission_text
 from wmg.envs.batch import Batch
-from wmg.render.babyai import mission_text
+from wmg.runs import checkpoint
 from wmg.types import Env, Observation, ObservationSpec, Step
+from wmg.viewer import render
 
 try:
     import gymnasium

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import agents, checkpoint, config
+from wmg import agents, config
 from wmg.agents.gru import GRU
 from wmg.agents.layers import LayerNorm, Linear
 from wmg.agents.wmg import WMG
@@ -24,6 +24,7 @@ from wmg.interop.official_settings import (
     read_settings,
 )
 from wmg.interop.torch_file import read_pth
+from wmg.runs import checkpoint
 from wmg.types import Agent, EnvSpec, ObservationSpec
 
 Trained = TypeVar("Trained", WMG, GRU)

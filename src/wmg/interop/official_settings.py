@@ -4,8 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from wmg import config, files
+from wmg import config
 from wmg.config import BadInput
+from wmg.tools import files
 
 Value = bool | int | float | str | None
 

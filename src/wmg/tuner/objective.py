@@ -9,7 +9,7 @@ from wmg.tuner import space
 from wmg.tuner.worker import Objective
 
 if TYPE_CHECKING:
-    from wmg.results import Result
+    from wmg.runs.result import Result
 
 METRICS = {
     "score": "mean score over the last tenth of a run, in percent; higher is better",
@@ -37,7 +37,7 @@ def read_task(task: dict[str, Any]) -> Config:
 
 def make_objective(task: dict[str, Any]) -> Objective:
     """Training with the settings of a task."""
-    from wmg import train
+    from wmg.runs import train
 
     settings = read_task(task)
 

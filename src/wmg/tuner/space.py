@@ -7,8 +7,8 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmg import files
 from wmg.config import HYPER_NAMES, NOT_JSON, WMG, BadInput, Config, from_dict, to_dict
+from wmg.tools import files
 
 LARGEST_GRID = 1_000_000
 """Bytes of a grid file; the paper's grid has 2,000."""

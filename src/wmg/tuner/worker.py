@@ -24,8 +24,8 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
-from wmg import files
 from wmg.config import BadInput
+from wmg.tools import files
 from wmg.tuner import study as studies
 from wmg.tuner.dgd import Point
 from wmg.tuner.sampler import DGDSampler
@@ -382,7 +382,7 @@ def kept_folder() -> pathlib.Path:
 
 def keep(result: Finished) -> None:
     """Write a result to a file, to be delivered by a later worker."""
-    from wmg import checkpoint  # late: nothing else here needs jax
+    from wmg.runs import checkpoint  # late: nothing else here needs jax
 
     kept_folder().mkdir(parents=True, exist_ok=True)
     path = kept_folder() / f"{result.token}.json"

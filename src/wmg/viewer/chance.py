@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.evaluate import TEST_STREAM, Chance, chance_of
+from wmg.play.evaluate import TEST_STREAM, Chance, chance_of
 from wmg.types import Env, EnvSpec, Observation, Step
 
 TEST_SEED = 1

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from wmg import a3c, config
+from wmg import config
 from wmg.agents.wmg import WMG
 from wmg.config import Config
+from wmg.learn import a3c
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
 from wmg.viewer import recording, scenes
 from wmg.viewer.chance import chance, reset, step

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from wmg.config import BadInput, to_dict
+from wmg.envs.scenery import Choice
 from wmg.viewer import LARGEST_SEED, recording
 from wmg.viewer.chance import reset
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import Episode
-from wmg.viewer.scenes.scenery import Choice
 
 LONGEST_TEXT = 8192
 """Characters of a text that chooses an episode."""

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from wmg import render
 from wmg.config import BadInput
-from wmg.render.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, put, write
-from wmg.viewer import recording
+from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, put, write
+from wmg.viewer import recording, render
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import Step, Thought
 

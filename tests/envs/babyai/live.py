@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from wmg.envs.babyai import Layout
+from wmg.envs.babyai.env import Layout
 from wmg.envs.babyai.vocabulary import DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
 
 IDS = {

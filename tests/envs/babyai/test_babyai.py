@@ -12,7 +12,8 @@ import pytest
 from envs.babyai import live
 from plain import chi_square, chi_square_limit
 
-from wmg.envs.babyai import BabyAI, Layout, encode, missions
+from wmg.envs.babyai import encode, missions
+from wmg.envs.babyai.env import BabyAI, Layout
 from wmg.envs.babyai.levels import LEVELS
 from wmg.envs.babyai.observe import FORMATS
 from wmg.envs.babyai.vocabulary import DONE, DROP, FORWARD, PICKUP

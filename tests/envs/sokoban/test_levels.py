@@ -303,7 +303,7 @@ def test_embedded_levels_are_all_different_and_as_they_should_be():
 def test_every_level_of_boxoban_survives(bank, monkeypatch, tmp_path):
     if not ARCHIVE.exists():
         pytest.skip("no shared folder beside the repository")
-    from wmg import data
+    from wmg.envs.sokoban import boxoban
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with zipfile.ZipFile(ARCHIVE) as archive:
@@ -312,6 +312,6 @@ def test_every_level_of_boxoban_survives(bank, monkeypatch, tmp_path):
         originals = [archive.read(name) for name in sorted(names) if name.endswith(".txt")]
     for original in originals:
         bank_of_file = levels.Levels(
-            jnp.asarray(levels.pack(data.read_boards(original))), 10, 10, True
+            jnp.asarray(levels.pack(boxoban.read_boards(original))), 10, 10, True
         )
         assert text_of(*texts(bank_of_file)).encode() == original

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from envs.sokoban.plain_sokoban import Plain, draw_level
 
-from wmg.envs.sokoban import Rewards
+from wmg.envs.sokoban.env import Rewards
 from wmg.envs.sokoban.levels import from_text
 from wmg.envs.sokoban.observe import COLOURS, FORMATS, exact_multiple, observe, spec
 from wmg.envs.sokoban.world import DOWN, act, begin, most_cells

@@ -10,11 +10,12 @@ import pytest
 from envs.sokoban.plain_sokoban import REWARDS, Plain, draw_level
 from plain import chi_square, chi_square_limit
 
-from wmg import checkpoint, config
+from wmg import config
 from wmg.config import BadInput
 from wmg.envs.batch import Batch
 from wmg.envs.sokoban.levels import from_text
 from wmg.envs.sokoban.world import RIGHT, STAY
+from wmg.runs import checkpoint
 from wmg.types import ObservationSpec
 
 CORRIDOR = "######\n#@$ .#\n######"

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wmg.envs.sokoban import Rewards
+from wmg.envs.sokoban.env import Rewards
 from wmg.envs.sokoban.levels import from_text
 from wmg.envs.sokoban.observe import kinds
 from wmg.envs.sokoban.world import DOWN, LEFT, RIGHT, STAY, UP, act, begin, board, most_cells

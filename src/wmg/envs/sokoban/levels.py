@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
-from wmg import cache, files
+from wmg.tools import cache, files
 
 WALL, FLOOR, TARGET, BOX, STORED, PLAYER, PLAYER_ON_TARGET = b"# .$*@+"
 MARKS = np.isin(np.arange(256), tuple(b"# .$*@+"))

@@ -1,0 +1,1 @@
+"""The commands of `wmg`, a module each; `wmg.cli.main` has the table of them all."""

@@ -1,0 +1,117 @@
+"""`wmg convert`: models in our form and in the authors'."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from wmg.cli.options import parse
+from wmg.cli.start import split_name
+from wmg.config import BadInput, Config, Pathfinding
+
+RELEASED_HEADS = 6
+"""Attention heads of the authors' released Pathfinding models, which come without settings."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Convert:
+    """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either."""
+
+    settings: pathlib.Path | None = None
+    """The authors' settings file that belongs to the .pth file: read with it, or written."""
+    heads: int | None = None
+    """Attention heads of a .pth file without settings, which shapes do not tell (the released
+    Pathfinding models have 6)."""
+    run: int | None = None
+    """Which run of a run folder (default: the best)."""
+    half: bool = False
+    """Write a .safetensors file with numbers of 16 bits, half the size."""
+
+
+def run(args: list[str]) -> int:
+    """`wmg convert INPUT OUTPUT ...`"""
+    source, args = split_name(args)
+    target, args = split_name(args)
+    options = parse(Convert, args, "wmg convert INPUT OUTPUT")
+    if source is None or target is None:
+        raise BadInput("name what to convert and the file to write: wmg convert INPUT OUTPUT")
+    from wmg.runs import checkpoint, models
+
+    path = pathlib.Path(target)
+    if path.exists():
+        raise BadInput(f"{path} already exists")
+    if path.suffix not in (".pth", ".safetensors"):
+        raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
+    check(options, source, path)
+    if theirs(source):
+        agent, settings = read_theirs(pathlib.Path(source), options)
+    else:
+        agent, settings = models.find(source, options.run)
+    if options.half:
+        agent = checkpoint.to_half(agent)
+    if path.suffix == ".pth":
+        write_theirs(path, agent, settings, None if theirs(source) else options.settings)
+    else:
+        checkpoint.save_model(path, agent, settings, converted_from=pathlib.Path(source).name)
+    print(f"wrote {path}")
+    return 0
+
+
+def theirs(source: str) -> bool:
+    """Whether this is a model in the authors' form."""
+    return source.endswith((".pth", ".pt"))
+
+
+def check(options: Convert, source: str, path: pathlib.Path) -> None:
+    """Refuse options that this conversion has no use for, and a file it could not write."""
+    beside, writes = options.settings, path.suffix == ".pth"
+    if options.half and writes:
+        raise BadInput("--half writes .safetensors files only")
+    if options.run is not None and theirs(source):
+        raise BadInput("--run is for run folders: a .pth file holds one model")
+    if options.heads is not None and (beside is not None or not theirs(source)):
+        raise BadInput("--heads is for a .pth file that comes without settings")
+    if beside is None or theirs(source):
+        return
+    if not writes:
+        raise BadInput("--settings belongs to a .pth file, and none is read or written here")
+    if beside.exists():
+        raise BadInput(f"{beside} already exists")
+    if beside.resolve() == path.resolve() or not beside.parent.is_dir():
+        raise BadInput(f"--settings must name a file of its own in a folder that exists: {beside}")
+
+
+def read_theirs(source: pathlib.Path, options: Convert) -> tuple[Any, Config]:
+    """A model in the authors' form. Without its settings, it must be of Pathfinding."""
+    from wmg.interop import official
+    from wmg.runs import models
+
+    if options.settings is not None:
+        settings, agent = official.load(source, options.settings)
+        return agent, settings
+    heads = RELEASED_HEADS if options.heads is None else options.heads
+    settings, agent = official.load(source, heads=heads)
+    if options.heads is None and settings.agent.name == "wmg":
+        print(f"assuming {heads} attention heads; if not so, give --heads or --settings")
+    try:
+        models.fit(agent, settings, Pathfinding())
+    except BadInput:
+        raise BadInput(
+            f"{source} was not trained on Pathfinding: give its settings file with --settings"
+        ) from None
+    return agent, settings
+
+
+def write_theirs(
+    path: pathlib.Path, agent: Any, settings: Config, beside: pathlib.Path | None
+) -> None:
+    """Write a model in the authors' form and, if asked to, its settings."""
+    from wmg.interop import official, official_settings, torch_file
+    from wmg.runs import checkpoint
+
+    if beside is None:
+        torch_file.write_pth(path, official.export_weights(agent))
+        return
+    text = official_settings.format_settings(official_settings.settings_from_config(settings))
+    torch_file.write_pth(path, official.export_weights(agent))
+    checkpoint.write_atomically(beside, text.encode())
+    print(f"wrote {beside}")

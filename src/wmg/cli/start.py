@@ -1,0 +1,121 @@
+"""What commands do before they begin: read what comes first on their line, find a model, and set
+up jax."""
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import sys
+import typing
+from typing import Any
+
+from wmg.config import BadInput, Baseline, Config, Env, Pathfinding, Sokoban
+
+
+def split_name(args: list[str]) -> tuple[str | None, list[str]]:
+    """The leading positional argument, if there is one, and the rest."""
+    if args and not args[0].startswith("-"):
+        return args[0], args[1:]
+    return None, args
+
+
+def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
+    """The agent that a user names, its config, and what it plays unless options say otherwise."""
+    if not name and not {"-h", "--help"} & set(args):
+        raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
+    from wmg.runs import models
+
+    prepare_jax(os.cpu_count() or 1)
+    agent, settings = models.find(name or "random", pick_run(args))
+    assert settings.env is not None  # or there would be no agent
+    baseline = isinstance(settings.agent, Baseline)
+    return agent, settings, held_out(named_env(args) if baseline else settings.env)
+
+
+def option_value(args: list[str], flag: str) -> str | None:
+    """The value of an option that decides what is loaded before the others are read."""
+    for index, arg in enumerate(args):
+        if arg.startswith(f"{flag}="):
+            return arg.removeprefix(f"{flag}=")
+        if arg == flag:
+            return next(iter(args[index + 1 :]), None)
+    return None
+
+
+def require_new(path: pathlib.Path | None) -> None:
+    """Refuse to write where something is already."""
+    if path is not None and os.path.lexists(path):
+        raise BadInput(f"{path} already exists")
+
+
+MOST_DIGITS = 9
+"""Digits of --run; a folder has at most 100,000 runs."""
+
+
+def pick_run(args: list[str]) -> int | None:
+    """The value of --run."""
+    text = option_value(args, "--run")
+    if text is not None and not text.isdecimal():
+        raise BadInput(f"--run must be a whole number, got {text!r}")
+    if text is not None and len(text) > MOST_DIGITS:
+        raise BadInput(f"--run must have at most {MOST_DIGITS} digits, got {len(text):,}")
+    return None if text is None else int(text)
+
+
+def named_env(args: list[str]) -> Env:
+    """The first environment that has all settings which options name: a baseline plays any."""
+    options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
+    options = {option.removeprefix("--env.").replace("-", "_") for option in options}
+    for kind in typing.get_args(Env):
+        if options <= {field.name for field in dataclasses.fields(kind)}:
+            return kind()
+    return Pathfinding()
+
+
+def held_out(env: Env) -> Env:
+    """An environment as it is tested: where levels are given, those nothing is trained on."""
+    return dataclasses.replace(env, levels="test") if isinstance(env, Sokoban) else env
+
+
+def remark_on_levels(env: Env | None) -> None:
+    """Say so where Sokoban is about to be played on other levels than the paper's."""
+    from wmg.runs import checkpoint
+
+    settled = env and checkpoint.settle(env)
+    if isinstance(settled, Sokoban) and settled.levels.startswith("embedded-"):
+        print(
+            f"playing the levels {settled.levels}, which come with wmg: figures comparable with "
+            "the paper need Boxoban, which `wmg data boxoban` gets",
+            file=sys.stderr,
+        )
+
+
+LARGE = 800_000
+"""Parameters of a network for whose products a second thread pays."""
+
+
+def threads_for(settings: Config) -> int:
+    """How many threads training is best given on a CPU: one for each run, but two for a single run
+    of a large network, or of many environments. A small one is a tenth slower with two."""
+    from wmg.runs import checkpoint
+    from wmg.types import count_parameters
+
+    parameters = count_parameters(checkpoint.shape_of(settings))
+    large = settings.batched.envs > 1 or parameters >= LARGE
+    return max(settings.runs, 2 if large else 1)
+
+
+def prepare_jax(threads: int = 1) -> None:
+    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
+    have no more threads than these, or than there are cores."""
+    import jax
+
+    from wmg.runs import runfolder
+    from wmg.tools import cache
+
+    # An accelerator's programs are compiled by those threads: by one of them, five times as long.
+    if importlib.util.find_spec("jax_plugins") is None:
+        os.environ.setdefault("PJRT_NPROC", str(min(threads, runfolder.cores())))
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)

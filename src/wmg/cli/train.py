@@ -1,0 +1,181 @@
+"""`wmg train`: runs of a preset, new, resumed or branched off."""
+
+import contextlib
+import dataclasses
+import datetime
+import json as jsonlib
+import pathlib
+import sys
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from wmg import paper
+from wmg.cli.options import parse
+from wmg.cli.start import (  # fmt: skip
+    option_value,
+    prepare_jax,
+    remark_on_levels,
+    split_name,
+    threads_for,
+)
+from wmg.config import BadInput, Config, Goal, to_dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train one or more runs and write a run folder."""
+
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    goal: bool = False
+    """Whether runs are tested at every report and stop once they meet the goal."""
+    out: pathlib.Path | None = None
+    """Run folder (default: runs/PRESET-TIME). One that exists is never overwritten."""
+    resume: pathlib.Path | None = None
+    """Go on with this run folder, exactly where its last checkpoint left it."""
+    from_: Annotated[pathlib.Path | None, tyro.conf.arg(name="from")] = None
+    """Start from the state of this run folder, with changed numbers, in a new folder."""
+    mirror: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Also log to these (extras of the same names)."""
+    save_seconds: float = 60.0
+    """Least time between checkpoints."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+def run(args: list[str]) -> int:
+    """`wmg train [PRESET] ...`"""
+    name, args = split_name(args)
+    options, settings = read_training(name, args)
+    if options.resume and (options.out or options.from_):
+        raise BadInput("--resume goes on in its own folder: it takes neither --out nor --from")
+    if not 0 <= options.save_seconds < float("inf"):
+        raise BadInput(f"save_seconds must be a number from 0 on, got {options.save_seconds}")
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    label = (name or "run").replace("/", "-")
+    folder = options.resume or options.out or pathlib.Path("runs") / f"{label}-{stamp}"
+    from wmg.runs import progress, runlog
+    from wmg.runs import train as trainer
+
+    prepare_jax(threads_for(settings))
+    remark_on_levels(settings.env)
+    mirrors = tuple(runlog.open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
+    with contextlib.ExitStack() as stack:
+        for mirror in mirrors:
+            stack.callback(mirror.close)
+        result = trainer.train(
+            settings, folder, resume=options.resume is not None,
+            branch_from=options.from_, show=stack.enter_context(progress.display()),
+            mirrors=mirrors, save_seconds=options.save_seconds,
+        )  # fmt: skip
+    return finish_training(result, options.json)
+
+
+def read_training(name: str | None, args: list[str]) -> tuple[Train, Config]:
+    """The options, and the config they make of what they change. Options of a goal ask for it,
+    whether or not the preset has one."""
+    base = base_config(name, args)
+    goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
+    base = dataclasses.replace(base, goal=base.goal or Goal())
+    options = parse(Train, args, "wmg train [PRESET]", config=base, goal=goal)
+    return options, dataclasses.replace(
+        options.config, goal=options.config.goal if options.goal else None
+    )
+
+
+def base_config(name: str | None, args: list[str]) -> Config:
+    """What the options change: a preset, or the config of the folder to go on with."""
+    if name is not None:
+        return paper.find_preset(name)
+    if folder := option_value(args, "--resume") or option_value(args, "--from"):
+        from wmg.runs import runfolder
+
+        return runfolder.read_config(pathlib.Path(folder))
+    if {"-h", "--help"} & set(args):
+        return paper.find_preset("pathfinding/wmg")
+    raise BadInput("name a preset (wmg list shows them), or a folder with --resume or --from")
+
+
+def finish_training(result: Any, json: bool) -> int:
+    """Draw the curve and say what came of the training."""
+    import numpy as np
+
+    finals = result.scores[:, -1] if result.scores.size else np.zeros(0)
+    finals = finals[np.isfinite(finals)]
+    diverged = int(np.asarray(result.runs.diverged).sum())
+    summary = {
+        "folder": str(result.folder),
+        "finished": result.finished,
+        "seconds": round(result.seconds, 1),
+        "best_run": result.best if result.scores.size else None,
+        "score_median": round(float(np.median(finals)), 2) if finals.size else None,
+        "score_best": round(float(finals.max()), 2) if finals.size else None,
+        "diverged": diverged,
+        "goal": summarise_goal(result),
+        "curve": draw_curve(result) if result.finished else None,
+    }
+    if json:
+        print(jsonlib.dumps(summary))
+        return 1 if diverged == result.config.runs else 0
+    if not result.finished:
+        print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
+        return 0
+    scores = "no score" if not finals.size else f"last score {summary['score_median']}%"
+    if finals.size and result.config.runs > 1:
+        scores = f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
+    print(f"{result.folder}: {scores}, {summary['seconds']:,} s")
+    if result.config.goal:
+        print(describe_goal(summary["goal"], result.config))
+    if diverged:
+        print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
+    if summary["curve"]:
+        print(f"learning curve: {summary['curve']}")
+    return 1 if diverged == result.config.runs else 0
+
+
+def summarise_goal(result: Any) -> dict[str, Any] | None:
+    """How many steps runs took to meet their goal; None where there is none."""
+    from wmg.tools import stats
+
+    if result.config.goal is None:
+        return None
+    steps = [float("inf") if x is None else round(x, 1) for x in result.crossings]
+    finite = [
+        x if x < float("inf") else None for x in (stats.censored_quantile(steps, 0.5), *steps)
+    ]
+    return {
+        **dataclasses.asdict(result.config.goal),
+        "test_every": result.config.report_every,
+        "solved": sum(x is not None for x in finite[1:]),
+        "median_steps": finite[0],
+        "steps": finite[1:],
+    }
+
+
+def describe_goal(found: dict[str, Any], settings: Config) -> str:
+    """The same in a sentence."""
+    goal = f"{100 * found['success']:g}% of {found['episodes']:,} episodes"
+    every = f"tested every {found['test_every']:,}"
+    median = found["median_steps"]
+    if settings.runs == 1 and median is None:
+        return f"did not solve {goal} in {settings.steps:,} steps, {every}"
+    if settings.runs == 1:
+        return f"solved {goal} after {median:,.0f} steps, {every}"
+    reached = "median not reached" if median is None else f"median {median:,.0f} steps"
+    return f"{found['solved']} of {settings.runs} runs solved {goal}: {reached}, {every}"
+
+
+def draw_curve(result: Any) -> str | None:
+    """Save the learning curve beside the run, if matplotlib is there."""
+    from wmg.tools import plots
+
+    path = result.folder / "curve.png"
+    curve = plots.Curve(result.steps, result.scores)
+    try:
+        label = result.config.agent.name.upper()
+        title = str(result.folder).encode(errors="replace").decode()  # a name may be no text
+        plots.learning_curves({label: curve}, path, title=title, ylabel="score in %")
+    except BadInput as missing:
+        print(f"no picture of the curve: {missing}", file=sys.stderr)
+        return None
+    return str(path)

@@ -1,1 +1,0 @@
-"""The commands of `wmg`, a module each; `wmg.cli` has the table of them all."""

@@ -1,0 +1,104 @@
+"""BabyAI in the viewer: the room, what the agent sees of it, and the mission."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from wmg import config
+from wmg.envs.babyai import picture as render
+from wmg.envs.babyai.encode import DOOR_STATES
+from wmg.envs.babyai.env import BabyAI
+from wmg.envs.babyai.observe import MIDDLE, NEAR
+from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
+from wmg.envs.babyai.world import ABSENT, CARRIED, State
+from wmg.envs.scenery import Choice, Scenery
+from wmg.types import Observation
+from wmg.viewer.chance import reset
+
+KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "p", "d", "t", "x")
+BRIEFS = ("", "L", "R", "F", "p", "d", "t", "x")
+"""Letters for the last action, after the empty one of the start."""
+ACROSS = len(TYPES) + len(COLOURS) + DOOR_STATES
+AHEAD = ACROSS + 1 + VIEW
+"""The columns of a Factor that say how far to the right and how far ahead a thing is."""
+BATCH, BATCHES = 1024, 8
+"""How many episodes are searched for a mission."""
+
+
+def title(settings: config.BabyAI) -> str:
+    """A name for the environment."""
+    return f"BabyAI {settings.level}"
+
+
+def describe(state: State, observation: Observation) -> dict[str, Any]:
+    """The room as the agent has it before it."""
+    seen = render.view_places(state)
+    things = [
+        {
+            "type": TYPES[state.type[i]],
+            "colour": COLOURS[state.colour[i]],
+            "at": state.position[i].tolist(),
+            "carried": bool(state.status[i] == CARRIED),
+            "target": bool(state.target[i]),
+        }
+        for i in np.flatnonzero(state.status != ABSENT)
+    ]
+    inside = (seen >= 0).all(-1) & (seen < SIZE).all(-1)
+    return {
+        "says": str(render.mission_text(state)),
+        "brief": BRIEFS[int(state.last_action) + 1],
+        "places": places(state, observation),
+        "size": SIZE,
+        "agent": state.agent.tolist(),
+        "direction": int(state.direction),
+        "seen": seen[inside].tolist(),
+        "things": things,
+    }
+
+
+def places(state: State, observation: Observation) -> list[list[int] | None]:
+    """x and y in the room of what each Factor tells about, read from the Factor itself."""
+    if not observation.factors:
+        return []
+    objects = observation.factors["objects"]
+    seen = render.view_places(state)
+    columns = (MIDDLE + objects.values[:, ACROSS]).astype(int)
+    rows = (NEAR - objects.values[:, AHEAD]).astype(int)
+    return [
+        seen[row, column].tolist() if there else None
+        for row, column, there in zip(rows, columns, objects.present, strict=True)
+    ]
+
+
+def find_mission(env: BabyAI, text: str, seed: int) -> tuple[int, None]:
+    """The next episode after a seed whose mission has these words in it."""
+    wanted = " ".join(text.lower().split())
+    for start in range(seed + 1, seed + 1 + BATCH * BATCHES, BATCH):
+        said = render.mission_text(_starts(env, start))
+        if len(found := [i for i, mission in enumerate(said) if wanted in mission]):
+            return start + found[0], None
+    raise ValueError(f"{env.level} has no mission with the words {text!r}")
+
+
+@jax.jit
+def _starts(env: BabyAI, start: Int[Array, ""] | int) -> State:
+    return jax.vmap(lambda seed: reset(env, seed)[0])(start + jnp.arange(BATCH))
+
+
+def square(place: list[int]) -> tuple[int, int, int]:
+    """The cell of a room in a picture of it."""
+    x, y = place
+    return render.MARGIN + x * render.TILE, render.MARGIN + y * render.TILE, render.TILE
+
+
+SCENERY = Scenery(
+    title=title,
+    actions=tuple(zip(ACTIONS, KEYS, strict=True)),
+    describe=describe,
+    observe=jax.jit(lambda env, state: env.observe(state)),
+    choices={"mission": Choice("mission", "text", "the red ball", find_mission)},
+    squares=square,
+)

@@ -1,0 +1,1 @@
+"""How an agent learns: the rules, their losses and gradients."""

@@ -1,0 +1,1 @@
+"""Playing episodes without learning."""

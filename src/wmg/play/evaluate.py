@@ -1,0 +1,212 @@
+"""Held-out episodes: how well an agent plays, without learning."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+
+from wmg.learn.a3c import keep_if
+from wmg.types import Agent, Env, EnvSpec, Observation
+
+
+class Episodes(eqx.Module):
+    """The outcome of one episode, or of each of a number of them."""
+
+    reward: Float[Array, "*episodes"]
+    length: Int[Array, "*episodes"]
+    success: Bool[Array, "*episodes"]
+
+
+Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
+"""Of one step: Gumbel noise for the policy, and the environment's key."""
+
+
+def chance_of(
+    spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]
+) -> Chance:
+    """That of a step of a held-out episode."""
+    noise = jax.random.gumbel(pkey, (spec.max_steps, spec.actions))
+    return noise[time], jax.random.split(ekey, spec.max_steps)[time]
+
+
+class Lanes(eqx.Module):
+    """Episodes in progress: each lane plays one, then the next nobody has begun."""
+
+    state: PyTree[Any]
+    observation: Observation
+    memory: PyTree[Any]
+    time: Int[Array, " lanes"]
+    episode: Int[Array, " lanes"]
+    """Which episode each lane plays; one beyond the last means none."""
+    begun: Int[Array, ""]
+    failed: Int[Array, ""]
+    played: Episodes
+    """So far; those of length 0 have not been begun."""
+
+
+def play(
+    env: Env,
+    agent: Agent,
+    begin: Callable[[Int[Array, ""]], tuple[Any, Observation]],
+    chance: Callable[[Int[Array, ""], Int[Array, ""]], Chance],
+    episodes: int,
+    lanes: int,
+    *,
+    greedy: bool = False,
+    thinking: int = 0,
+    allowed: Int[Array, " episodes_and_none"] | None = None,
+) -> Episodes:
+    """Episodes 0, 1, 2, ..., acting by the policy or, if `greedy`, by its most likely action.
+    `begin` is how each starts, `chance` what is random in it at each time. In its first `thinking`
+    steps action 0 is taken.
+
+    `allowed` says how many of the first 0, 1, 2, ... of them may fail. Once more have, no episode
+    is begun, but those in progress are played to their end: so the episodes that were played are
+    always the first ones, as if one after the other, whatever their length. Lanes that are idle
+    or between episodes cost as much as others.
+    """
+
+    def act(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
+        output, (noise, key) = agent(observation, memory), chance(episode, time)
+        best = jnp.argmax(output.logits + (0.0 if greedy else noise))
+        after = env.step(state, jnp.where(time >= thinking, best, 0), key)
+        return after, output.memory
+
+    def step(now: Lanes) -> Lanes:
+        lane = now.state, now.observation, now.memory, now.time, now.episode
+        after, memory = jax.vmap(act)(*lane)
+        time, idle = now.time + 1, now.episode >= episodes
+        ended = ~idle & (after.terminated | after.truncated | (time == env.spec.max_steps))
+        played = Episodes(
+            now.played.reward.at[now.episode].add(after.reward, mode="drop"),
+            now.played.length.at[now.episode].add(1, mode="drop"),
+            now.played.success.at[now.episode].set(after.success, mode="drop"),
+        )
+        failed = now.failed + (ended & ~after.success).sum(dtype=jnp.int32)
+        episode = jnp.where(ended, episodes, now.episode)
+        lane = after.state, after.observation, memory, time, episode
+        now = Lanes(*lane, now.begun, failed, played)
+        if lanes == episodes:  # every one of them has been begun
+            return now
+        more = True if allowed is None else failed <= allowed[now.begun]
+        wanted = (episode == episodes).any() & (now.begun < episodes) & more
+        return jax.lax.cond(wanted, lambda: _refill(now, jax.vmap(fresh)), lambda: now)
+
+    def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
+        return *begin(index), agent.initial_memory(), jnp.int32(0)
+
+    first, none = jnp.arange(lanes), jnp.zeros(episodes, jnp.int32)
+    nothing = Episodes(none.astype(jnp.float32), none, none.astype(bool))
+    start = Lanes(*jax.vmap(fresh)(first), first, jnp.int32(lanes), jnp.int32(0), nothing)
+    return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).played
+
+
+def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple]) -> Lanes:
+    """Lanes that are idle take the next episodes."""
+    episodes = len(now.played.length)
+    idle = now.episode == episodes
+    offered = now.begun + jnp.cumsum(idle) - 1
+    starts = idle & (offered < episodes)
+    lane = now.state, now.observation, now.memory, now.time, now.episode
+    state, observation, memory, time, episode = jax.vmap(keep_if)(
+        starts, (*fresh(offered), offered), lane
+    )
+    begun = now.begun + starts.sum(dtype=jnp.int32)
+    return Lanes(state, observation, memory, time, episode, begun, now.failed, now.played)
+
+
+def lanes_for(episodes: int) -> int:
+    """How many episodes are best played at once: on a CPU few, so that at the end few are idle."""
+    return min(episodes, 64 if jax.default_backend() == "cpu" else 10_000)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5))
+def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: int) -> Episodes:
+    def keys(index: Int[Array, ""]) -> Key[Array, "3"]:
+        return jax.random.split(jax.random.fold_in(key, index), 3)
+
+    def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return env.reset(keys(index)[0])
+
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        _, pkey, ekey = keys(index)
+        return chance_of(env.spec, pkey, ekey, time)
+
+    return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
+
+
+def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
+    """The episodes of a test seed: the same for every agent, sampled actions aside."""
+    key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
+    return jax.device_get(_play(env, agent, key, episodes, greedy, lanes_for(episodes)))
+
+
+UNPLAYED, FAILED, SOLVED = range(3)
+
+
+def play_stretch(
+    env: Env,
+    agent: Agent,
+    key: PRNGKeyArray,
+    allowed: Int[Array, " episodes_and_none"],
+    lanes: int,
+    ahead: bool = False,
+) -> Int[Array, " episodes"]:
+    """What became of episodes, by the policy, up to the failure that is one too many.
+
+    Their starts may all be drawn `ahead`. Where agents are one program, there is always a lane that
+    begins an episode, and to draw starts in every step costs more than all of them at once.
+    """
+    episodes = len(allowed) - 1
+    ekey, pkey = jax.random.split(key)
+
+    def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return env.reset(jax.random.fold_in(ekey, index))
+
+    starts = jax.vmap(begin)(jnp.arange(episodes)) if ahead else None
+
+    def fetch(index: Int[Array, ""]) -> tuple[Any, Observation]:
+        return jax.tree.map(lambda leaf: leaf[index], starts)
+
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        nkey, skey = jax.random.split(jax.random.fold_in(jax.random.fold_in(pkey, index), time))
+        return jax.random.gumbel(nkey, (env.spec.actions,)), skey
+
+    first = fetch if ahead else begin
+    played = play(env, agent, first, chance, episodes, lanes, allowed=allowed)
+    return jnp.where(played.length == 0, UNPLAYED, jnp.where(played.success, SOLVED, FAILED))
+
+
+TEST_STREAM = 20_200_708
+"""Held-out episodes come from a key that no training run starts from."""
+
+
+def scores(spec: EnvSpec, episodes: Episodes) -> np.ndarray:
+    """Each episode's score in percent: its share of possible reward, or success."""
+    if spec.metric == "success":
+        return 100.0 * np.asarray(episodes.success, float)
+    return (
+        100.0 * np.asarray(episodes.reward) / (spec.reward_per_step * np.asarray(episodes.length))
+    )
+
+
+def summary(spec: EnvSpec, episodes: Episodes) -> dict[str, float | int]:
+    """Mean score with its standard error, and what else a table wants to know."""
+    each = scores(spec, episodes)
+    return {
+        "score": float(each.mean()),
+        "standard_error": _standard_error(each),
+        "success": float(np.mean(episodes.success)),
+        "episodes": len(each),
+        "mean_length": float(np.mean(episodes.length)),
+    }
+
+
+def _standard_error(each: np.ndarray) -> float:
+    """Of the mean; not a number if there is one alone."""
+    return float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else float("nan")

@@ -1,0 +1,127 @@
+"""How many levels of a bank an agent solves: each is played once, and its outcome kept."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from wmg import config
+from wmg.config import NOT_JSON, BadInput
+from wmg.envs.sokoban.env import Sokoban
+from wmg.play import evaluate
+from wmg.play.evaluate import Chance, Episodes
+from wmg.runs import checkpoint
+from wmg.tools import files, stats
+from wmg.types import Agent
+
+LARGEST_FILE = 100_000_000
+"""Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
+def _play(
+    env: Sokoban, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
+) -> Episodes:
+    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
+        return evaluate.chance_of(env.spec, pkey, ekey, time)
+
+    return evaluate.play(
+        env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking
+    )
+
+
+def count_levels(env: Sokoban, wanted: int | None) -> int:
+    """How many levels to play: so many as are wanted, or as there are."""
+    there = 0 if env.levels is None else len(env.levels)
+    wanted = there if wanted is None else wanted
+    if not 1 <= wanted <= there:
+        raise BadInput(f"episodes must be from 1 to {there:,}, the levels there are, got {wanted}")
+    return wanted
+
+
+def play_levels(
+    env: Sokoban,
+    agent: Agent,
+    *,
+    count: int | None = None,
+    seed: int = 0,
+    greedy: bool = False,
+    thinking: int = 0,
+) -> Episodes:
+    """The outcome of each level of the bank, or of the first `count`, in one compiled pass.
+
+    With `thinking`, the agent stays where it is for so many steps first. They do not count
+    towards the limit, nor as length, but are paid as other steps are. What is sampled depends on
+    seed and level alone.
+    """
+    count = count_levels(env, count)
+    if not 0 <= thinking <= 10_000:
+        raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
+    lanes = min(1000, evaluate.lanes_for(count))
+    key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), seed)
+    longer = dataclasses.replace(env, max_steps=env.max_steps + thinking)
+    played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, lanes))
+    return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)
+
+
+def summary(episodes: Episodes) -> dict[str, Any]:
+    """The solved share with its 95% interval (Wilson), and the mean length of solved episodes."""
+    solved = np.asarray(episodes.success)
+    low, high = stats.wilson(int(solved.sum()), len(solved))
+    lengths = np.asarray(episodes.length)[solved]
+    return {
+        "levels": len(solved),
+        "solved": int(solved.sum()),
+        "share": float(solved.mean()),
+        "interval": [low, high],
+        "mean_length_solved": float(lengths.mean()) if lengths.size else None,
+    }
+
+
+def save(path: pathlib.Path, episodes: Episodes, settings: config.Sokoban, **about: Any) -> None:
+    """Write the outcome of every level, in the order of the bank, as JSON."""
+    outcome = {
+        "env": config.to_dict(settings),
+        **about,
+        **summary(episodes),
+        "solved_each": np.asarray(episodes.success).astype(int).tolist(),
+        "length_each": np.asarray(episodes.length).tolist(),
+        "reward_each": np.asarray(episodes.reward).round(4).tolist(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.write_atomically(path, (json.dumps(outcome) + "\n").encode())
+
+
+def read(path: pathlib.Path, settings: config.Sokoban, count: int) -> Bool[np.ndarray, " levels"]:
+    """Which levels were solved, from a file that `save` wrote of the same levels."""
+    try:
+        saved = files.parse_json(files.read_bounded(path, LARGEST_FILE))
+        bank, solved = str(saved["env"]["levels"]), np.array(saved["solved_each"], bool)
+    except (*NOT_JSON, KeyError, TypeError):
+        raise BadInput(f"{path} does not hold the outcomes of levels") from None
+    if bank != settings.levels or solved.shape != (count,):
+        raise BadInput(
+            f"{path} is of {solved.size:,} levels of {bank}, not {count:,} of {settings.levels}"
+        )
+    return solved
+
+
+def compare(episodes: Episodes, other: Bool[np.ndarray, " levels"]) -> dict[str, int | float]:
+    """How many levels both agents solved, only one of them, or neither; and the chance that of two
+    equal ones one solves alone so many more."""
+    this = np.asarray(episodes.success)
+    only_this, only_other = int((this & ~other).sum()), int((other & ~this).sum())
+    return {
+        "both": int((this & other).sum()),
+        "only_this": only_this,
+        "only_other": only_other,
+        "neither": int((~this & ~other).sum()),
+        "sign_test": stats.sign_test(only_this, only_other),
+    }

@@ -1,0 +1,1 @@
+"""Runs: training sessions, their folders, logs, checkpoints and results."""

@@ -1,0 +1,37 @@
+"""Who is in a batch of runs, and who has left it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wmg.config import Hyper
+from wmg.learn.a3c import Run
+from wmg.runs import hardware
+
+
+class Roster:
+    """The runs of a session: a batch that is trained, and those that have left it."""
+
+    def __init__(self, runs: Run, hyper: Hyper):
+        self.runs, self.hyper = runs, hyper
+        self.names = np.arange(runs.steps.shape[0])
+        """Which run each row of the batch is."""
+        self.gone: list[tuple[np.ndarray, Run]] = []
+
+    def dismiss(self, rows: np.ndarray) -> None:
+        """Let some rows go. The rest is trained by a program for so many."""
+        stay = np.setdiff1d(np.arange(len(self.names)), rows)
+        self.gone.append((self.names[rows], hardware.take_rows(self.runs, rows)))
+        self.runs, self.hyper = hardware.take_rows((self.runs, self.hyper), stay)
+        self.names = self.names[stay]
+
+    def everyone(self) -> Run:
+        """All runs, in their first order."""
+        if not self.gone:
+            return self.runs
+        one = jax.devices()[0]  # batches of different sizes may be split over different devices
+        batches = [*self.gone, (self.names, self.runs)]
+        order = np.argsort(np.concatenate([names for names, _ in batches]))
+        parts = [jax.device_put(runs, one) for _, runs in batches]
+        together = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+        return hardware.take_rows(together, order)

@@ -1,0 +1,250 @@
+"""Saving and loading: safetensors with a JSON header, never pickle.
+
+A file has one of two forms. *Release*: the weights of one agent and its config. *Resume*:
+everything of all runs in a batch. Files are written beside their place and moved into it, so
+a reader or a crash never meets half of one.
+"""
+
+import contextlib
+import dataclasses
+import glob
+import json
+import os
+import pathlib
+import zlib
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+from jaxtyping import PyTree
+
+from wmg import agents, config, envs
+from wmg.config import NOT_JSON, BadInput, Config
+from wmg.envs.sokoban import levels
+from wmg.tools import files
+from wmg.types import Agent, Env
+
+FORMAT_VERSION = 2
+"""Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
+TEMPORARY = ".{}.{}.tmp"
+"""The name of a file while it is written: its later name, and the process."""
+Tree = TypeVar("Tree")
+
+
+def write_atomically(path: pathlib.Path, data: bytes) -> None:
+    """Put a file in its place, whole or not at all, even if the machine stops."""
+    temporary = path.with_name(TEMPORARY.format(path.name, os.getpid()))
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.strerror:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_unfinished(path: pathlib.Path) -> None:
+    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
+    for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
+        left.unlink(missing_ok=True)
+
+
+def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:
+    """Write the arrays of `tree`, and `about` as JSON, to one file."""
+    arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(tree)}
+    header = {**about, "version": FORMAT_VERSION, "form": form}
+    header["checksum"] = _checksum(arrays, header)
+    data = safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)})
+    write_atomically(path, data)
+
+
+def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tree, dict[str, Any]]:
+    """The tree of arrays that `save` wrote, or the `part` of it that has this name, in the
+    structure of `like`, and the header."""
+    header = read_header(path, form)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
+    if header.pop("checksum", None) != _checksum(arrays, header):
+        raise BadInput(f"{path} is damaged: its checksum does not match its contents")
+    if part:
+        prefix = f"{part}."
+        arrays = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    names = [name for name, _ in _named_leaves(like)]
+    if odd := sorted(set(names) ^ set(arrays)):
+        raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")
+    leaves = []
+    for name, leaf in _named_leaves(like):
+        if wrong := _misfit(arrays[name], leaf, form):
+            raise BadInput(f"{path} does not fit its config: {name} has {wrong}")
+        leaves.append(_from_numpy(arrays[name], leaf))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves), header
+
+
+def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
+    """The JSON header of a file of ours, if it has the wanted form and a version we know."""
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+    except (safetensors.SafetensorError, OSError) as error:
+        raise BadInput(f"{path} is damaged or not a wmg file: {_first_line(error)}") from None
+    try:
+        header = files.parse_json(metadata["wmg"])
+        version, actual = header["version"], header["form"]
+    except (*NOT_JSON, KeyError, TypeError):
+        raise BadInput(f"{path} was not written by wmg") from None
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
+        raise BadInput(f"{path} has format version {version}; this wmg reads 1 to {FORMAT_VERSION}")
+    if actual != form:
+        raise BadInput(f"{path} is a {actual} file, where a {form} file is needed")
+    return header
+
+
+def make_env(
+    settings: config.Env | None, own: Env | None = None, *, shapes_only: bool = False
+) -> Env:
+    """The environment that the settings describe, or the user's own where they are None.
+
+    For shapes only, say to build an agent, its data need not be there.
+    """
+    if settings is None and own is None:
+        raise BadInput("this is of an environment that only Python code can give, as env=...")
+    if settings is not None and own is not None:
+        raise BadInput("an environment of your own goes with settings whose env is None")
+    if settings is None:
+        assert own is not None
+        return own
+    fields = config.to_dict(settings)
+    make = envs.make_shapes if shapes_only else envs.make
+    try:
+        return make(fields.pop("name"), fields)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def settle(settings: config.Env) -> config.Env:
+    """The settings with data named that can only ever be the same, for what must not change them
+    on the way: a split of levels means other ones once Boxoban has been imported."""
+    if not isinstance(settings, config.Sokoban):
+        return settings
+    try:
+        return dataclasses.replace(settings, levels=levels.resolve(settings.levels))
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def make_agent(settings: config.Agent, env: Env, key: jax.Array) -> Agent:
+    """A new agent as the settings describe it, for that environment."""
+    fields = config.to_dict(settings)
+    try:
+        return agents.make(fields.pop("name"), fields, env.spec, key)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def shape_of(settings: Config, env: Env | None = None) -> Agent:
+    """An agent without its numbers; data that its environment needs may be missing."""
+    env = make_env(settings.env, env, shapes_only=True)
+    return eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
+
+
+def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any) -> None:
+    """Write one agent in release form: weights and config alone."""
+    save(path, agent, "release", {"config": config.to_dict(settings), **about})
+
+
+def to_half(agent: Agent) -> Agent:
+    """An agent to be saved with numbers of 16 bits. They are 32 again when it is loaded."""
+
+    def halve(weights: Any) -> np.ndarray:
+        short = np.asarray(weights).astype(np.float16)
+        if not np.isfinite(short).all():
+            raise BadInput("a weight of this agent is too large for a number of 16 bits")
+        return short
+
+    with np.errstate(over="ignore"):
+        return jax.tree.map(halve, agent)
+
+
+def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Config]:
+    """An agent in release form, and the config it was trained with.
+
+    If it was trained on an environment of your own, give that too.
+    """
+    header = read_header(path, "release")
+    try:
+        settings = config.from_dict(Config, header.get("config"))
+    except BadInput as error:
+        raise BadInput(f"{path} has a config that cannot be used: {error}") from None
+    agent, _ = load(path, shape_of(settings, env), "release")
+    require_finite(path, agent)
+    return agent, settings
+
+
+def require_finite(path: pathlib.Path, agent: Agent) -> None:
+    """Refuse an agent from this file if a weight is NaN or infinite."""
+    for name, leaf in _named_leaves(eqx.filter(agent, eqx.is_inexact_array)):
+        if not np.isfinite(leaf).all():
+            raise BadInput(f"{path} has weights that are not finite: {name}")
+
+
+def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), x) for path, x in paths]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _to_numpy(leaf: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _from_numpy(array: np.ndarray, like: Any) -> jax.Array:
+    if _is_key(like):
+        return jax.random.wrap_key_data(jnp.asarray(array))
+    return jnp.asarray(array, like.dtype)
+
+
+def _misfit(array: np.ndarray, leaf: Any, form: str) -> str | None:
+    """How the shape or type of a stored array differs from the expected ones, if it does."""
+    expected = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    if array.shape != expected.shape:
+        return f"shape {array.shape}, expected {expected.shape}"
+    halved = form == "release" and expected.dtype == np.float32 and array.dtype == np.float16
+    if array.dtype != expected.dtype and not halved:
+        return f"type {array.dtype}, expected {expected.dtype}"
+    return None
+
+
+def _checksum(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> int:
+    value = zlib.crc32(json.dumps(header).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        kind = "" if header["version"] == 1 else f" {array.dtype.name} {array.shape}"
+        value = zlib.crc32(f"{name}{kind}".encode(), value)
+        value = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, value)
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

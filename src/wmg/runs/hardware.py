@@ -1,0 +1,231 @@
+"""Spreading runs over the hardware: the only place that batches.
+
+On an accelerator many runs are one program, split over the devices. On a CPU, where batched
+small products are slow, each run is the single-run program; its result is then the same, bit for
+bit, in any company, for as many threads as XLA has. A run in many environments is a program of
+its own, whose environments are split over the devices. The environment is always an argument of
+the program: whatever arrays it holds are not compiled into it.
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import platform
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from wmg.config import Batched, Hyper, Precision
+from wmg.learn import a3c, ppo
+from wmg.learn.a3c import Run, Totals
+from wmg.play import evaluate
+from wmg.runs import runfolder
+from wmg.types import Agent, Env
+
+ALONE = Batched()
+"""Each run in one environment."""
+Tree = TypeVar("Tree")
+Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
+Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def take(tree: Tree, rows: Any) -> Tree:
+    """One run out of a batch, or some."""
+    return jax.tree.map(lambda leaf: leaf[rows], tree)
+
+
+@jax.jit
+def take_rows(tree: Tree, rows: Any) -> Tree:
+    """The same, compiled: otherwise each row of each leaf of arrays would be."""
+    return take(tree, rows)
+
+
+def stack(trees: list[Tree]) -> Tree:
+    """A batch of single runs."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def products(
+    precision: Precision, backend: str | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """A context in which matrix products of float32 are compiled for this precision.
+
+    JAX's own default on a GPU is TF32. A CPU computes in float32 whatever is asked for.
+    """
+    if on_cpu(backend):
+        return contextlib.nullcontext()
+    return jax.default_matmul_precision("highest" if precision == "float32" else "tensorfloat32")
+
+
+def computed_precision(precision: Precision) -> Precision:
+    """The precision in which this machine computes products if it is asked for `precision`."""
+    return "float32" if on_cpu() and precision == "tf32" else precision
+
+
+def over_runs(
+    env: Env,
+    t_max: int,
+    many: Batched = ALONE,
+    precision: Precision = "float32",
+    backend: str | None = None,
+) -> Advance:
+    """The function that trains a batch of runs, all up to a step or each up to its own."""
+    if many.envs > 1:
+        rule = functools.partial(ppo.train_until, t_max=t_max, settings=many, precision=precision)
+    else:
+        rule = functools.partial(a3c.train_until, t_max=t_max)
+
+    def train_until(
+        env: Env, hyper: Hyper, run: Run, until: jax.Array, **how: Any
+    ) -> tuple[Run, Totals]:
+        with products(precision, backend):
+            return rule(env, hyper, run, until, **how)
+
+    if on_cpu(backend):
+        one = jax.jit(train_until, compiler_options=cpu_options(), donate_argnums=2)
+        return functools.partial(_map_over_cores, one, env)
+    if many.envs > 1:
+        return functools.partial(_split_environments, jax.jit(train_until, donate_argnums=2), env)
+    # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
+    together = {"unroll": min(t_max, env.spec.max_steps, 12), "batch": "batch"}
+
+    def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
+        one = lambda h, r, u: train_until(env, h, r, u, **together)  # noqa: E731
+        return jax.vmap(one, axis_name="batch")(hyper, runs, until)
+
+    return functools.partial(_split_over_devices, batch, {}, env)
+
+
+def over_agents(
+    env: Env, lanes: int, precision: Precision = "float32", backend: str | None = None
+) -> Play:
+    """The function that plays a stretch of episodes with each of some agents of a batch.
+
+    It takes the batch, the rows to play, the data of a key for each and how many failures each
+    is allowed; it gives the outcomes of the episodes, a row for each agent.
+    """
+
+    def play(
+        env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
+    ) -> Int[Array, " episodes"]:
+        key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
+        with products(precision, backend):
+            return evaluate.play_stretch(env, agent, key, allowed, width, ahead=not on_cpu(backend))
+
+    if on_cpu(backend):
+        one = jax.jit(play, compiler_options=cpu_options())
+
+        def each(
+            agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
+        ) -> np.ndarray:
+            def play_row(index: int) -> np.ndarray:
+                mine = take_rows(agents, rows[index])
+                return np.asarray(one(env, mine, *map(jnp.asarray, (keys[index], allowed[index]))))
+
+            return np.stack(map_over_cores(play_row, len(rows)))
+
+        return each
+
+    batch = jax.jit(jax.vmap(play, (None, 0, 0, 0)))
+
+    def together(
+        agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
+    ) -> np.ndarray:
+        # Taken and placed beforehand: otherwise each size of a batch would have its own program.
+        some = take_rows(agents, rows), keys, allowed
+        return np.asarray(batch(env, *jax.device_put(some, _spread(len(rows)))))
+
+    return together
+
+
+def on_cpu(backend: str | None = None) -> bool:
+    """Whether runs are spread over cores; tests name a backend that is not there."""
+    return (backend or jax.default_backend()) == "cpu"
+
+
+def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
+    """The results of `work(0)` to `work(count - 1)`, as many at a time as there are cores."""
+    if count == 1:
+        return [work(0)]
+    pool = concurrent.futures.ThreadPoolExecutor(runfolder.cores())
+    try:
+        return list(pool.map(work, range(count)))
+    finally:  # whoever interrupts does not wait for what is being computed
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def cpu_options() -> dict[str, bool | str]:
+    """No loop split over threads, whose number then does not change the program: a quarter of the
+    time of small networks was splitting. And no 512-bit code, slower for products this small."""
+    options: dict[str, bool | str] = {
+        "xla_cpu_multi_thread_eigen": False,
+        "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    }
+    if platform.machine() in ("x86_64", "AMD64"):
+        options["xla_cpu_max_isa"] = "AVX2"
+    return options
+
+
+def _map_over_cores(
+    one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    count = runs.steps.shape[0]
+    until = np.broadcast_to(np.asarray(until, np.int32), count)
+
+    def train(index: int) -> tuple[Run, Totals]:
+        mine = take_rows((hyper, runs), index)
+        return jax.block_until_ready(one(env, *mine, jnp.asarray(until[index])))
+
+    return _stack_compiled(map_over_cores(train, count))
+
+
+_stack_compiled = jax.jit(lambda trees: stack(trees))
+
+
+def _split_over_devices(
+    batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    count = runs.steps.shape[0]
+    spread = _spread(count)
+    if count not in compiled:
+        sharded = jax.shard_map(
+            batch,
+            mesh=spread.mesh,
+            in_specs=(jax.P(), spread.spec, spread.spec, spread.spec),
+            out_specs=spread.spec,
+            check_vma=False,
+        )
+        compiled[count] = jax.jit(sharded, donate_argnums=2)
+    # Placed beforehand, so that the first call compiles for what later calls are given.
+    until = np.broadcast_to(np.asarray(until, np.int32), count)
+    return compiled[count](env, *jax.device_put((hyper, runs, until), spread))
+
+
+def _spread(count: int) -> jax.sharding.NamedSharding:
+    """Over as many devices as have equal shares of so many."""
+    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
+    return jax.sharding.NamedSharding(
+        jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")
+    )
+
+
+def _split_environments(
+    one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
+) -> tuple[Run, Totals]:
+    """One run after the other, the environments of each split over the devices: every device has
+    the whole agent, and the compiler adds up what their environments have to say."""
+    count, envs = runs.scene.observation.core.shape[:2]
+    devices = max(n for n in range(1, jax.device_count() + 1) if envs % n == 0)
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("envs",))
+    split, whole = (jax.sharding.NamedSharding(mesh, jax.P(*axes)) for axes in (("envs",), ()))
+    until, trained = np.broadcast_to(np.asarray(until, np.int32), count), []
+    for index in range(count):
+        hyper_, run = jax.device_put(take_rows((hyper, runs), index), whole)
+        run = dataclasses.replace(run, scene=jax.device_put(run.scene, split))
+        trained.append(one(env, hyper_, run, until[index]))
+    return _stack_compiled(trained)

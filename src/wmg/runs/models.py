@@ -1,0 +1,105 @@
+"""Finding an agent by what a user calls it: a file, a run folder, or a name."""
+
+import dataclasses
+import importlib.resources
+import pathlib
+import re
+
+import jax
+
+from wmg import config
+from wmg.agents.wmg import WMG, Older, with_slots
+from wmg.config import BadInput, Config
+from wmg.runs import checkpoint, hardware, runfolder
+from wmg.types import Agent, Env
+
+MOST_SLOTS = 65_536
+SHIPPED = pathlib.Path(str(importlib.resources.files("wmg") / "shipped"))
+
+
+def shipped() -> dict[str, pathlib.Path]:
+    """The trained models that come with the package, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
+
+
+def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
+    """The agent called `name`, and the config it was trained with (or plays by default)."""
+    path = pathlib.Path(name)
+    baseline = name == "random" or re.fullmatch(r"depth-\d{1,9}", name)
+    if path.is_dir() and not baseline:
+        return _from_folder(path, run)
+    if run is not None:
+        raise BadInput(f"--run chooses a run of a run folder, and {name} is not one")
+    if baseline:
+        return _baseline(name)
+    if path.is_file() and path.suffix in (".pth", ".pt"):
+        raise BadInput(
+            f"{path} is PyTorch's: wmg convert {path} MODEL.safetensors makes one of ours"
+        )
+    if path.is_file():
+        return checkpoint.load_model(path)
+    if name in shipped():
+        return checkpoint.load_model(shipped()[name])
+    known = ", ".join([*shipped(), "random", "depth-N"])
+    raise BadInput(f"there is no model {name!r}: not a file, not a run folder, and none of {known}")
+
+
+def _baseline(name: str) -> tuple[Agent, Config]:
+    agent = config.Random()
+    if name != "random":
+        agent = config.Depth(depth=int(name.removeprefix("depth-")))
+    settings = Config(agent=agent)
+    env = checkpoint.make_env(settings.env)
+    return checkpoint.make_agent(settings.agent, env, jax.random.key(0)), settings
+
+
+def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
+    settings = runfolder.read_config(path)
+    if run is None and (best := runfolder.final_model(path)):
+        return checkpoint.load_model(best)
+    if run is None:
+        raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
+    if not 0 <= run < settings.runs:
+        raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
+    mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())
+    agent = hardware.take(load_agents(path, settings), run)
+    checkpoint.require_finite(path / runfolder.STATE, agent)
+    return agent, mine
+
+
+def load_agents(path: pathlib.Path, settings: Config) -> Agent:
+    """The saved agents of all runs in a folder, along a leading axis."""
+    if not (path / runfolder.STATE).exists():
+        raise BadInput(f"{path} has no saved state yet")
+    env = checkpoint.make_env(settings.env, shapes_only=True)
+    make = jax.vmap(lambda key: checkpoint.make_agent(settings.agent, env, key))
+    like = jax.eval_shape(lambda: make(jax.random.split(jax.random.key(0), settings.runs)))
+    return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
+
+
+def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:
+    """An environment, and the agent for it: one that does not learn is made anew, a trained
+    one must have been trained on observations of the same shape."""
+    made = checkpoint.make_env(env)
+    if isinstance(settings.agent, config.Baseline):
+        baseline = settings.agent
+        if isinstance(baseline, config.Depth) and isinstance(env, config.Pathfinding):
+            baseline = dataclasses.replace(baseline, nodes=env.nodes)
+        return made, checkpoint.make_agent(baseline, made, jax.random.key(0))
+    like = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, made, jax.random.key(0)))
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (agent, like)]
+    if shapes[0] != shapes[1]:
+        raise BadInput(f"the model does not fit the observations and actions of {env}")
+    return made, agent
+
+
+def lengthen(agent: Agent, slots: int, oldest_age: int | None, older: Older) -> Agent:
+    """An agent with more memory slots than it was trained with."""
+    if not isinstance(agent, WMG):
+        raise BadInput("only WMG agents have memory slots that can be added to")
+    if slots > MOST_SLOTS:
+        raise BadInput(f"slots must be at most {MOST_SLOTS:,}, got {slots}")
+    try:
+        return with_slots(agent, slots, oldest_age=oldest_age, older=older)
+    except ValueError as error:
+        raise BadInput(str(error)) from None

@@ -1,0 +1,143 @@
+"""Showing how training goes: a live bar on a terminal, plain lines in a pipe."""
+
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wmg.runs.result import Progress
+
+LINE_SECONDS = 5.0
+"""Least time between two lines in a pipe."""
+
+
+def describe(progress: "Progress") -> str:
+    """One line: rate, score of the median and the best run, and whatever went wrong."""
+    scores = progress.scores
+    parts = [f"{progress.rate:,.0f} steps/s"]
+    if len(scores) == 1:
+        parts.append(f"score {scores[0]:.1f}%")
+    elif scores:
+        parts.append(f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%")
+    if progress.solved is not None:
+        parts.append(f"{progress.solved} solved")
+    if progress.diverged:
+        parts.append(f"{progress.diverged} diverged")
+    return ", ".join(parts)
+
+
+def remaining(progress: "Progress", first: "Progress") -> str:
+    """The time to go, by the speed since the first report of this session; of runs that end
+    when they have met a goal, the most it can be."""
+    if progress.finished:
+        return f"{clock(0.0)} left"
+    done = progress.steps - first.steps
+    took = progress.seconds - first.seconds
+    if not done:
+        return f"{clock(float('nan'))} left"
+    at_most = "at most " if progress.solved is not None else ""
+    return f"{at_most}{clock(took / done * (progress.total - progress.steps))} left"
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds as h:mm:ss."""
+    if seconds != seconds:
+        return "-:--:--"
+    return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02d}:{int(seconds % 60):02d}"
+
+
+@contextlib.contextmanager
+def display(file=None) -> "Iterator[Callable[[Progress], None]]":
+    """A function to hand to `train`, for as long as the display stands."""
+    file = sys.stderr if file is None else file
+    with _live() if file.isatty() else _lines(file) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def _lines(file) -> "Iterator[Callable[[Progress], None]]":
+    reports: list[Progress] = []
+    shown: list[Progress] = []
+    last = [float("-inf")]
+
+    def write(progress: "Progress") -> None:
+        shown.append(progress)
+        steps = f"{progress.steps:,} of {progress.total:,} steps"
+        left = remaining(progress, reports[0])
+        print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
+
+    def show(progress: "Progress") -> None:
+        reports.append(progress)
+        if time.monotonic() - last[0] >= LINE_SECONDS:
+            last[0] = time.monotonic()
+            write(progress)
+
+    yield show
+    if reports and reports[-1] is not shown[-1]:
+        write(reports[-1])
+
+
+@contextlib.contextmanager
+def _live() -> "Iterator[Callable[[Progress], None]]":
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.percentage:>4.0f}%"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("compiling ...", total=None)
+        reports: list[Progress] = []
+
+        def show(progress: "Progress") -> None:
+            reports.append(progress)
+            text = f"{describe(progress)}, {remaining(progress, reports[0])}"
+            bar.update(task, completed=progress.steps, total=progress.total, description=text)
+
+        yield show
+
+
+@contextlib.contextmanager
+def count(file=None) -> Iterator[Callable[[str, int, int], None]]:
+    """A function that shows how much of something is done: what, how much, and of how much,
+    where 0 means that nobody knows."""
+    file = sys.stderr if file is None else file
+    with _counting_bar() if file.isatty() else _counting_lines(file) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def _counting_lines(file) -> Iterator[Callable[[str, int, int], None]]:
+    last = [float("-inf")]
+
+    def show(what: str, done: int, total: int) -> None:
+        if done == total or time.monotonic() - last[0] >= LINE_SECONDS:
+            last[0] = time.monotonic()
+            print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=file, flush=True)
+
+    yield show
+
+
+@contextlib.contextmanager
+def _counting_bar() -> Iterator[Callable[[str, int, int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskID, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description:>16}"), BarColumn(bar_width=30))
+    amount = TextColumn("{task.completed:,.0f}")
+    with Bar(*columns, amount, console=Console(stderr=True)) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what)
+            bar.update(tasks[what], completed=done, total=total or None)
+
+        yield show

@@ -1,0 +1,124 @@
+"""What training says of itself: to a display, in a line of a log, and when it returns."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from wmg.config import Config
+from wmg.learn.a3c import Run, Totals
+from wmg.play import goal_test
+from wmg.play.goal_test import Trial
+from wmg.runs import hardware
+from wmg.types import Agent, EnvSpec
+
+
+@dataclasses.dataclass
+class Progress:
+    """What a display is shown after each report."""
+
+    steps: int
+    """Steps that every unfinished run has reached."""
+    total: int
+    rate: float
+    """Steps per second of all runs together, in the last chunk."""
+    scores: list[float]
+    """The last score of each run that has not diverged."""
+    solved: int | None
+    """How many runs have met their goal, if they have one."""
+    diverged: int
+    seconds: float
+    """Since training began, over all sessions."""
+    finished: bool
+    """Whether nothing is left to do."""
+
+
+@dataclasses.dataclass
+class Result:
+    """A batch of runs as it stands when training returns."""
+
+    config: Config
+    runs: Run
+    steps: np.ndarray
+    """Mean step count at each report."""
+    scores: np.ndarray
+    """One row per run, one column per report; NaN where a run had diverged, or no episode ended.
+    A run that met its goal keeps its last score."""
+    seconds: float
+    finished: bool
+    folder: pathlib.Path | None = None
+    trials: list[list[Trial]] = dataclasses.field(default_factory=list)
+    """The tests of each run, if it has a goal."""
+    testing: float = 0.0
+    """Of the seconds, how many were spent on these tests."""
+    stopped: bool = False
+    """Whether a signal asked to stop. It may be finished all the same."""
+    starts: list[int] = dataclasses.field(default_factory=list)
+    """Steps that each run had taken before: those of a branch, in its parent."""
+
+    @property
+    def crossings(self) -> list[float | None]:
+        """Steps that each run took to meet the goal; None for one that has not."""
+        goal = self.config.goal
+        if goal is None:
+            return []
+        runs = zip(self.trials, self.starts or [0] * len(self.trials), strict=True)
+        return [goal_test.crossing(trials, goal, start) for trials, start in runs]
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Whether each run has."""
+        return np.asarray(self.runs.diverged)
+
+    def final_score(self, run: int) -> float:
+        """A run's mean score over the last tenth of its reports. Its last score if it diverged or
+        no episode ended in them; NaN if it has none."""
+        scores = self.scores[run]
+        tail = scores[-max(1, len(scores) // 10) :]
+        known, late = (each[np.isfinite(each)] for each in (scores, tail))
+        chosen = late if late.size and not self.diverged[run] else known[-1:]
+        return float(chosen.mean()) if chosen.size else float("nan")
+
+    @property
+    def best(self) -> int:
+        """The run with the highest final score, of those that did not diverge; of runs with a
+        goal, the one with the best last test."""
+        if self.trials:
+            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
+        final = np.array([self.final_score(run) for run in range(len(self.diverged))])
+        return int(np.argmax(np.where(np.isnan(final) | self.diverged, -np.inf, final)))
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the best run."""
+        return hardware.take(self.runs.agent, self.best)
+
+
+def score(spec: EnvSpec, totals: Totals) -> float:
+    """The score of one run's report interval in percent, NaN if there is nothing to score."""
+    if spec.metric == "success":
+        got, possible = int(totals.successes), int(totals.episodes)
+    else:
+        got, possible = float(totals.reward), int(totals.steps) * spec.reward_per_step
+    return 100.0 * got / possible if possible else float("nan")
+
+
+def record(
+    spec: EnvSpec, totals: Totals, steps: int, learning_rate: float, diverged: bool
+) -> dict[str, Any]:
+    """One line of a run's log. Losses and norm are means over the interval's windows."""
+    windows, taken = max(int(totals.windows), 1), max(int(totals.steps), 1)
+    return {
+        "steps": steps,
+        "episodes": int(totals.episodes),
+        "reward": float(totals.reward),
+        "score": score(spec, totals),
+        "success": int(totals.successes) / max(int(totals.episodes), 1),
+        "policy_loss": float(totals.policy_loss) / windows,
+        "value_loss": float(totals.value_loss) / windows,
+        "entropy": float(totals.entropy) / taken,
+        "gradient_norm": float(totals.gradient_norm) / windows,
+        "learning_rate": learning_rate,
+        "diverged": diverged,
+    }

@@ -1,0 +1,254 @@
+"""The JSON-lines log of a run, one record per report, and its mirrors.
+
+A log only grows. A checkpoint flushes the logs and then stores their sizes; a resumed run
+first cuts each log back to that size, so that no report appears twice.
+"""
+
+import importlib
+import json
+import math
+import os
+import pathlib
+import types
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from wmg.config import NOT_JSON, BadInput
+from wmg.tools import files
+
+Record = dict[str, Any]
+
+
+def encode(record: Record) -> str:
+    """One line of strict JSON: NaN and infinities become null, numpy values plain ones."""
+    return json.dumps(_plain(record), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float():
+            return float(value) if math.isfinite(value) else None
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return _plain(value.tolist())  # numpy, without importing it
+
+
+class RunLog:
+    """Appends records to one log.
+
+    The file is open only while it is written to: a process may hold about a thousand open
+    files, and a batch may have more runs than that.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = pathlib.Path(path)
+        self.path.touch()
+        self._size = self.path.stat().st_size
+        self._synced = True
+
+    def write(self, record: Record) -> None:
+        """Append one line. Readers see it at once; `flush` saves it from a power cut."""
+        line = encode(record).encode() + b"\n"
+        with self.path.open("ab") as file:
+            file.write(line)
+        self._size += len(line)
+        self._synced = False
+
+    def flush(self) -> None:
+        """Return once everything written is on the disk."""
+        if self._synced:
+            return
+        with self.path.open("ab") as file:
+            os.fsync(file.fileno())
+        self._synced = True
+
+    def size(self) -> int:
+        """Bytes in the log, those of an earlier session included."""
+        return self._size
+
+
+class Logs:
+    """The logs of a batch of runs: 0000.jsonl, 0001.jsonl, ... in one folder, cut back to the
+    `sizes` that a checkpoint recorded."""
+
+    def __init__(self, folder: str | os.PathLike[str], runs: int, sizes: Sequence[int]):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = [self.folder / f"{index:04d}.jsonl" for index in range(runs)]
+        _truncate_all(paths, sizes)
+        self._logs = [RunLog(path) for path in paths]
+
+    def write(self, run_index: int, record: Record) -> None:
+        self._logs[run_index].write(record)
+
+    def flush(self) -> None:
+        for log in self._logs:
+            log.flush()
+
+    def sizes(self) -> list[int]:
+        """What a checkpoint stores, after `flush`."""
+        return [log.size() for log in self._logs]
+
+
+def _truncate_all(paths: list[pathlib.Path], sizes: Sequence[int]) -> None:
+    if len(sizes) != len(paths):
+        raise BadInput(f"the checkpoint has {len(sizes)} logs but there are {len(paths)} runs")
+    # All are checked before the first is cut, so a damaged folder stays as it was found.
+    for path, size in zip(paths, sizes, strict=True):
+        _require_line_end(path, size)
+    for path, size in zip(paths, sizes, strict=True):
+        if path.exists():  # one of size 0 may be missing
+            os.truncate(path, size)
+
+
+def _require_line_end(path: pathlib.Path, size: int) -> None:
+    if size == 0:
+        return
+    found = path.stat().st_size if path.exists() else 0
+    if found < size:
+        raise BadInput(
+            f"{path} is damaged: it has {found} bytes but its checkpoint recorded {size}"
+        )
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        if file.read(1) != b"\n":
+            raise BadInput(f"{path} is damaged: no line ends at byte {size}")
+
+
+def read(path: str | os.PathLike[str]) -> list[Record]:
+    """All records of a log. A torn last line, left by a crash, is ignored."""
+    try:
+        data = files.read_bounded(path, files.LARGEST_JSON)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    lines = data.removesuffix(b"\n").split(b"\n")
+    records = [_decode(line) for line in lines]
+    if records[-1] is None:
+        records.pop()
+    if None in records:
+        raise BadInput(f"{path} is damaged at line {records.index(None) + 1}")
+    return [record for record in records if record is not None]
+
+
+def _decode(line: bytes) -> Record | None:
+    try:
+        record = files.parse_json(line)
+    except NOT_JSON:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+# CleanRL's names where it has one, so that existing dashboards work.
+TAGS = {
+    "rate": "charts/SPS",
+    "learning_rate": "charts/learning_rate",
+    "score": "charts/score",
+    "episodes": "charts/episodes",
+    "policy_loss": "losses/policy_loss",
+    "value_loss": "losses/value_loss",
+    "entropy": "losses/entropy",
+    "gradient_norm": "losses/gradient_norm",
+    "diverged": "losses/diverged",
+    "success": "eval/success_rate",
+}
+
+
+def tagged(record: Record) -> dict[str, float]:
+    """The record under CleanRL's tag names, without what is missing or not finite.
+
+    `reward` and `episodes` are sums over one report interval; their ratio is the return.
+    """
+    plain = _plain(record)
+    found = {tag: plain.get(key) for key, tag in TAGS.items()}
+    if plain.get("reward") is not None and plain.get("episodes"):
+        found["charts/episodic_return"] = plain["reward"] / plain["episodes"]
+    return {tag: float(value) for tag, value in found.items() if value is not None}
+
+
+class TensorBoardMirror:
+    """Event files in tensorboard/0000, 0001, ... of a run folder: a TensorBoard run for each of
+    ours."""
+
+    def __init__(self, folder: pathlib.Path, config: Record):
+        self._package = _extra("tensorboardX", "tensorboard")
+        self._folder = folder
+        self._config = json.dumps(_plain(config), indent=2)
+        self._writers: dict[int, Any] = {}
+
+    def write(self, run_index: int, record: Record) -> None:
+        if run_index not in self._writers:
+            self._writers[run_index] = self._open(run_index)
+        for tag, value in tagged(record).items():
+            self._writers[run_index].add_scalar(tag, value, record["steps"])
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _open(self, run_index: int) -> Any:
+        writer = self._package.SummaryWriter(str(self._folder / "tensorboard" / f"{run_index:04d}"))
+        writer.add_text("config", f"```json\n{self._config}\n```")
+        return writer
+
+
+class WandbMirror:
+    """A W&B run for each of ours, all in one group named after the run folder, in which W&B makes a
+    folder of its own. A folder that is resumed goes on in new ones."""
+
+    def __init__(self, folder: pathlib.Path, config: Record):
+        self._package = _extra("wandb", "wandb")
+        self._folder = folder
+        self._config = _plain(config)
+        self._runs: dict[int, Any] = {}
+
+    def write(self, run_index: int, record: Record) -> None:
+        if run_index not in self._runs:
+            self._runs[run_index] = self._open(run_index)
+        self._runs[run_index].log({"global_step": record["steps"], **tagged(record)})
+
+    def close(self) -> None:
+        for run in self._runs.values():
+            run.finish()
+        self._runs.clear()
+
+    def _open(self, run_index: int) -> Any:
+        group = self._folder.resolve().name
+        run = self._package.init(
+            project="wmg",
+            group=group,
+            name=f"{group}-{run_index:04d}",
+            dir=str(self._folder),
+            config={**self._config, "run": run_index},
+            reinit="create_new",
+        )
+        # W&B's own step counts calls.
+        run.define_metric("*", step_metric="global_step")
+        return run
+
+
+Mirror = TensorBoardMirror | WandbMirror
+"""A second place where records are shown while runs go on."""
+
+
+def open_mirror(
+    kind: Literal["tensorboard", "wandb"], folder: str | os.PathLike[str], config: Record
+) -> Mirror:
+    """A mirror of a run folder. It opens a run when its first record comes."""
+    if kind == "tensorboard":
+        return TensorBoardMirror(pathlib.Path(folder), config)
+    return WandbMirror(pathlib.Path(folder), config)
+
+
+def _extra(package: str, extra: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise BadInput(f"the {extra} mirror needs {package}: pip install 'wmg[{extra}]'") from error

@@ -1,0 +1,80 @@
+import dataclasses
+import os
+
+import pytest
+import tiny
+
+from wmg import config, paper
+from wmg.cli import start
+from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
+from wmg.runs import train
+
+
+@pytest.mark.parametrize(
+    "args, env",
+    {
+        (): Pathfinding,
+        ("--env.nodes", "5"): Pathfinding,
+        ("--env.level=GoToObj",): BabyAI,
+        ("--env.levels=test", "--env.max-steps=240"): Sokoban,
+        ("--env.max_steps", "240"): Sokoban,
+    }.items(),
+    ids=str,
+)
+def test_a_baseline_plays_the_environment_that_has_the_settings(args, env):
+    assert isinstance(start.named_env(list(args)), env)
+
+
+def test_what_is_tested_on_is_not_what_was_trained_on():
+    trained = Sokoban(levels="unfiltered-train", max_steps=240)
+    assert start.held_out(trained) == Sokoban(levels="test", max_steps=240)
+    assert start.held_out(Pathfinding(5)) == Pathfinding(5)
+
+
+def test_only_embedded_levels_are_remarked_on(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    start.remark_on_levels(Sokoban())
+    said = capsys.readouterr().err
+    assert "the levels embedded-train" in said and "wmg data boxoban" in said
+    for env in (Sokoban(levels="unfiltered-train"), BabyAI(), None):
+        start.remark_on_levels(env)
+    assert capsys.readouterr().err == ""
+
+
+def test_training_on_embedded_levels_begins_with_the_remark(capsys, monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise BadInput("no time")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(train, "train", refuse)
+    code, out, err = tiny.command(capsys, "train", "sokoban/wmg", "--out", tmp_path / "run")
+    assert (code, out) == (2, "")
+    remark, complaint = err.splitlines()
+    assert "embedded-train" in remark and complaint == "wmg: no time"
+
+
+@pytest.mark.parametrize(("plugin", "threads"), [(None, "1"), ("a plugin", None)])
+def test_xla_has_no_more_threads_than_asked_for_unless_it_compiles_for_an_accelerator(
+    plugin, threads, monkeypatch
+):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "anywhere")
+    monkeypatch.delenv("PJRT_NPROC", raising=False)
+    monkeypatch.setattr(start.importlib.util, "find_spec", {"jax_plugins": plugin}.get)
+    start.prepare_jax(1)
+    assert os.environ.pop("PJRT_NPROC", None) == threads
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "threads"),
+    [
+        ("pathfinding/wmg", {}, 1),
+        ("pathfinding/wmg", {"runs": 3}, 3),
+        ("pathfinding/wmg", {"batched": config.Batched(envs=8)}, 2),
+        ("babyai/level4/wmg-factored", {}, 2),
+        ("babyai/level4/wmg-factored", {"runs": 3}, 3),
+        ("babyai/level1/wmg-factored", {}, 1),
+    ],
+)
+def test_a_run_has_a_thread_and_a_single_large_one_two(preset, changes, threads):
+    settings = dataclasses.replace(paper.find_preset(preset), **changes)
+    assert start.threads_for(settings) == threads

@@ -1,0 +1,96 @@
+"""The preset against the paper's table, and what is published about others."""
+
+import pytest
+from paper.test_pathfinding import WHERE, column
+
+from wmg import paper
+from wmg.config import Sokoban
+from wmg.paper import reproduce, sokoban
+from wmg.paper.target import Cell
+
+TABLE = r"""
+Reward per step & 0
+Reward on success & 2
+Actor-critic hidden layer size & 2880
+A3C $t_{max}$ & 4
+Adam eps & 1e-10
+Discount factor $\gamma$ & 0.995
+Entropy term strength $\beta$ & 0.02
+Gradient clipping threshold & 512.0
+Learning rate & 1.6e-5
+Learning rate annealing $\gamma$ & 0.98
+Reward scale factor & 4
+WMG attention head size & 32
+WMG attention heads & 8
+WMG Memos & 1
+WMG Memo size & 2048
+WMG hidden layer size & 8
+WMG layers & 10
+"""
+ROWS = WHERE | {
+    "Reward per step": lambda c: c.env.rewards[0],
+    "Reward on success": lambda c: c.env.rewards[3],
+    r"Learning rate annealing $\gamma$": lambda c: c.hyper.anneal,
+}
+PRESET = paper.PRESETS["sokoban/wmg"]
+
+
+def test_the_preset_has_the_settings_of_its_table():
+    printed = column(TABLE, 1)
+    assert len(printed) == 17
+    assert {row: ROWS[row](PRESET) for row in printed} == printed
+
+
+def test_it_is_annealed_at_every_hundred_thousand_steps_after_ten_million():
+    hyper = PRESET.hyper
+    assert (hyper.anneal_after, hyper.anneal_every) == (10_000_000, 100_000)
+    assert PRESET.steps == 20_000_000
+
+
+def test_its_environment_is_the_papers():
+    env = PRESET.env
+    assert (env.observation, env.bound, env.max_steps) == ("factored", 10, 120)
+    assert env.rewards == (0.0, 1.0, -1.0, 2.0)
+    assert env.cells == 57  # the largest of Boxoban's levels
+
+
+def test_its_agent_is_the_second_form_of_the_authors():
+    agent = PRESET.agent
+    assert (agent.shared_heads, agent.start, agent.age) == (True, "empty", "added")
+
+
+def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
+    assert reproduce.count(Cell("WMG", PRESET), reproduce.Scale())["value"] == 4_508_182
+    target = paper.TARGETS["sokoban-parameter-count"]
+    assert [cell.paper for cell in target.cells.values()] == [4_508_182]
+
+
+def test_the_figure_is_of_boxoban_and_of_nothing_else():
+    for cell in paper.TARGETS["sokoban"].cells.values():
+        assert cell.config.env == Sokoban("unfiltered-train", cells=57)
+        assert reproduce.held_out_levels(cell.config).levels == "unfiltered-test"
+
+
+def test_in_the_batched_trainer_agent_and_environment_are_the_same():
+    batched = paper.PRESETS["sokoban/wmg-batched"]
+    assert (batched.agent, batched.env, batched.t_max) == (PRESET.agent, PRESET.env, PRESET.t_max)
+    assert batched.batched.envs > 1 and PRESET.batched.envs == 1
+
+
+def test_to_20_million_it_is_annealed_as_the_papers_is():
+    cell = paper.TARGETS["sokoban"].cells["wmg-batched-20m"].config
+    assert (cell.steps, cell.hyper.anneal_after) == (PRESET.steps, PRESET.hyper.anneal_after)
+    assert cell.batched == paper.PRESETS["sokoban/wmg-batched"].batched
+
+
+def test_what_others_reach_grows_with_steps():
+    for numbers in sokoban.PUBLISHED.values():
+        assert list(numbers) == sorted(numbers)
+        assert list(numbers.values()) == sorted(numbers.values())
+    assert sokoban.PUBLISHED["DRC(3,3)"][20_000_000] == 80.2
+
+
+@pytest.mark.parametrize("claim", paper.TARGETS["sokoban"].claims)
+def test_its_claims_need_all_of_their_steps(claim):
+    steps = paper.TARGETS["sokoban"].cells[claim.cell].config.steps
+    assert claim.full_scale if claim.after is None else claim.after <= steps

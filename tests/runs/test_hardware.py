@@ -1,0 +1,183 @@
+"""Batched programs against mapped ones, of training and of playing."""
+
+import dataclasses
+import re
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import config, paper
+from wmg.learn import a3c
+from wmg.runs import checkpoint, hardware, runfolder, train
+
+
+def test_no_number_seed_or_step_count_compiles_anew(caplog):
+    env = checkpoint.make_env(config.Pathfinding())
+    advance = hardware.over_runs(env, 16)
+    for index, seed in enumerate((0, 9)):
+        numbers = config.Hyper(
+            learning_rate=1e-4 + 0.01 * index,
+            discount=0.5 + 0.2 * index,
+            anneal_after=1.0 * index,
+        )
+        some = tiny.settings(runs=2, seed=seed, hyper=numbers)
+        runs, hyper = train.start_runs(some, env), train.stack_hypers(some)
+        with jax.log_compiles():
+            caplog.clear()
+            advance(hyper, runs, 24 + 12 * index)
+    compiled = [r.getMessage() for r in caplog.records if "ompil" in r.getMessage()]
+    assert compiled == [] and advance.args[0]._cache_size() == 1
+
+
+def start_batch(runs):
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    some = tiny.settings(
+        runs=runs,
+        env=config.Pathfinding(nodes=3),
+        agent=dataclasses.replace(tiny.AGENT, layers=1),
+        vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
+    )
+    return env, train.start_runs(some, env), train.stack_hypers(some)
+
+
+def as_numbers(tree):
+    return [
+        np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+        for x in jax.tree.leaves(tree)
+    ]
+
+
+def test_the_batched_program_agrees_with_the_mapped_one():
+    env, runs, hyper = start_batch(3)
+    mapped = hardware.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+    batched = hardware.over_runs(env, 16, backend="gpu")(hyper, runs, 96)
+    for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+    assert (np.asarray(batched[0].steps) == 96).all()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_run_alone_is_the_same_as_among_others_within_rounding():
+    preset = dataclasses.replace(paper.PRESETS["pathfinding/wmg"], steps=600)
+    several, one = (
+        train.train(dataclasses.replace(preset, runs=runs, seed=seed)).runs
+        for runs, seed in ((8, 3), (1, 5))
+    )
+    same, alone = hardware.take(several, 2), hardware.take(one, 0)
+    for a, b in zip(*map(as_numbers, (same.scene.state, alone.scene.state)), strict=True):
+        np.testing.assert_array_equal(a, b)  # so all actions were the same
+    for path, a in jax.tree.leaves_with_path(jax.tree.map(jnp.subtract, same.agent, alone.agent)):
+        if "qkv.bias" in jax.tree_util.keystr(path):
+            # Of the keys it is zero but for rounding, of which Adam makes steps of full size.
+            a = jnp.delete(a, slice(len(a) // 3, 2 * len(a) // 3))
+        assert float(jnp.abs(a).max()) < 1e-3
+
+
+SHARDED = """
+import logging, jax, numpy as np
+import tiny, test_parallel
+from wmg import efficiency, parallel
+from wmg.config import Goal
+from wmg.runs.active_runs import Roster
+env, runs, hyper = test_parallel.start_batch(4)
+records, handler = [], logging.Handler()
+handler.emit = lambda record: records.append(record.getMessage())
+logging.getLogger("jax").addHandler(handler)
+assert jax.device_count() == 2
+mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
+over_devices = parallel.over_runs(env, 16, backend="gpu")
+split = over_devices(hyper, runs, 96)
+assert len(split[0].steps.sharding.device_set) == 2
+for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers(split)):
+    np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+split, _ = over_devices(hyper, split[0], 192)
+assert (np.asarray(split.steps) == 192).all()
+trials = efficiency.Trials(env, Goal(0.01, 20), 3, backend="gpu")
+assert trials.parts == 4  # two for each device
+keys = efficiency.trial_keys(np.array([2]), 1, 1)
+with jax.log_compiles():
+    (tested,) = trials(split.agent, np.array([2]), keys)
+assert tested[1] == 20
+roster = Roster(split, hyper)
+roster.dismiss(np.array([0, 1, 3]))
+one, _ = over_devices(roster.hyper, roster.runs, 0)
+with jax.log_compiles():
+    assert trials(one.agent, np.array([0]), keys) == [tested]
+assert len([r for r in records if "XLA compilation of jit(play)" in r]) == 1
+roster.runs, _ = over_devices(roster.hyper, one, 240)
+assert len(roster.runs.steps.sharding.device_set) == 1
+assert roster.everyone().steps.tolist() == [192, 192, 240, 192]
+print("agrees")
+"""
+
+
+def test_runs_split_over_two_devices_agree_with_those_on_one():
+    assert tiny.output_on_two_devices(SHARDED) == "agrees\n"
+
+
+def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
+    def loops(x):
+        return jnp.tanh(x) * 2 + jnp.exp(x)
+
+    def compiled(options):
+        program = jax.jit(loops).lower(jnp.zeros((2000, 2000))).compile(compiler_options=options)
+        return str(program.as_text())
+
+    assert "outer_dimension_partitions" not in compiled(hardware.cpu_options())
+    if runfolder.cores() > 1:
+        assert "outer_dimension_partitions" in compiled({})
+
+
+def test_what_fails_on_one_core_does_not_wait_for_the_others(monkeypatch):
+    monkeypatch.setattr(runfolder, "cores", lambda: 2)
+    begun, blocked, ended = (threading.Event() for _ in range(3))
+
+    def work(index):
+        if index == 0:
+            begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        blocked.wait(10)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        hardware.map_over_cores(work, 2)
+    assert begun.is_set() and not ended.is_set()
+    blocked.set()
+
+
+def matmul_precisions(text):
+    return set(re.findall(r"precision = \[(\w+), \w+\]", text))
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("float32", "HIGHEST"), ("tf32", "HIGH")])
+def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision, expected):
+    """The program's text: what JAX hands to the compiler."""
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    run = hardware.take(train.start_runs(settings, env), 0)
+
+    def learn(run):
+        with hardware.products(precision, "gpu"):
+            return a3c.train_until(env, settings.hyper, run, jnp.array(8), 4)
+
+    text = jax.jit(learn).lower(run).as_text()
+    assert text.count("dot_general") > 20 and matmul_precisions(text) == {expected}
+
+
+def test_on_a_cpu_the_precision_changes_no_bit():
+    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
+    agents = [
+        hardware.over_runs(env, 4, precision=precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
+        for precision in ("float32", "tf32")
+    ]
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), agents[0].agent, agents[1].agent)
+    assert all(jax.tree.leaves(same))
+    assert hardware.computed_precision("tf32") == "float32"
