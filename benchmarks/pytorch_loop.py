@@ -22,7 +22,9 @@ import gymnasium
 import torch
 from torch import nn
 
-from wmg import config, paper
+from wmg import paper
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.interop.minigrid import Factored
 from wmg.runs import runfolder
 
@@ -82,7 +84,7 @@ class Heads(nn.Module):
 class WMG(nn.Module):
     """Memory is a list of Memos, the newest first."""
 
-    def __init__(self, of: config.WMG, core: int, factor: int, actions: int):
+    def __init__(self, of: WMGSettings, core: int, factor: int, actions: int):
         super().__init__()
         size = of.heads * of.head_size
         self.core, self.factor = linear(core, size), linear(factor, size)
@@ -109,7 +111,7 @@ class GRU(nn.Module):
 
     PLACES = 12
 
-    def __init__(self, of: config.GRU, core: int, factor: int, actions: int):
+    def __init__(self, of: GRUSettings, core: int, factor: int, actions: int):
         super().__init__()
         self.embedding = linear(core + self.PLACES * factor, of.embedding)
         self.cell = nn.GRUCell(of.embedding, of.size)

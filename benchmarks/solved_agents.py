@@ -16,8 +16,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from wmg import registry
 from wmg.cli.start import prepare_jax
-from wmg.runs import checkpoint, hardware, models, runfolder, train
+from wmg.runs import hardware, models, runfolder, train
 
 CHUNK, CHUNKS = 1500, 3
 
@@ -27,7 +28,7 @@ def measure(name: str) -> dict[str, Any]:
     agent, settings = models.find(name)
     still = dataclasses.replace(settings.hyper, learning_rate=1e-9)
     settings = dataclasses.replace(settings, hyper=still, goal=None, runs=1)
-    env = checkpoint.make_env(settings.env)
+    env = registry.make_env(settings.env)
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
     stacked = jax.tree.map(lambda x: jnp.asarray(x)[None] if eqx.is_array(x) else x, agent)
     runs = eqx.tree_at(lambda runs: runs.agent, runs, stacked)

@@ -12,10 +12,10 @@ import time
 
 import jax
 
-from wmg import paper
+from wmg import paper, registry
 from wmg.config import Goal
 from wmg.play import evaluate
-from wmg.runs import checkpoint, progress, train
+from wmg.runs import progress, train
 from wmg.runs.result import Result
 from wmg.tools import plots
 from wmg.viewer import render
@@ -30,7 +30,7 @@ median. Then the next is trained."""
 
 preset = paper.find_preset("babyai/level1/wmg-factored")
 config = dataclasses.replace(preset, report_every=100, goal=Goal(episodes=1000))
-env = checkpoint.make_env(config.env)
+env = registry.make_env(config.env)
 
 
 def learn(seed: int) -> tuple[Result, pathlib.Path]:

@@ -6,7 +6,7 @@ Needs the extra `minigrid`.
 
 import sys
 
-from wmg.config import BabyAI
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.interop import minigrid
 from wmg.play import evaluate
 from wmg.runs import models
@@ -14,7 +14,7 @@ from wmg.runs import models
 LEVEL, EPISODES = "GoToLocal", 200
 
 agent, settings = models.find(sys.argv[1] if sys.argv[1:] else "random")
-env, agent = models.fit(agent, settings, BabyAI(level=LEVEL))
+env, agent = models.fit(agent, settings, BabyAISettings(level=LEVEL))
 played = {
     "compiled": evaluate.evaluate(env, agent, seed=1, episodes=EPISODES),
     "minigrid": minigrid.evaluate(agent, f"BabyAI-{LEVEL}-v0", seed=1, episodes=EPISODES),

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from wmg.config import WMG, Config, Hyper
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Hyper
 from wmg.play import evaluate
 from wmg.runs import train
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
@@ -80,7 +81,7 @@ def main() -> None:
     env = Shelf()
     settings = Config(
         env=None,  # not one of the package's
-        agent=WMG(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
+        agent=WMGSettings(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
         hyper=Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
         steps=100_000,
         report_every=20_000,

@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from wmg.cli.view import make_player
-from wmg.config import Sokoban
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import models
 from wmg.viewer import server
 from wmg.viewer.play import Player
@@ -28,7 +28,7 @@ def shipped(name: str) -> Player:
     agent, settings = models.find(name)
     env = settings.env
     assert env is not None
-    if isinstance(env, Sokoban):
+    if isinstance(env, SokobanSettings):
         env = dataclasses.replace(env, levels="embedded-test")
     return make_player(name, agent, settings, env, greedy=False)
 

@@ -4,14 +4,15 @@ After Andy Jones' "Debugging RL, without the agonizing pain" and rejax's tests.
 """
 
 import abc
-import dataclasses
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from wmg import agents, config
+from wmg import registry
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output, Step
 
 
@@ -188,14 +189,13 @@ TINY = {"memo_size": 6, "layers": 2, "heads": 2, "head_size": 4, "hidden": 6, "s
 
 
 def build(settings, spec: EnvSpec, seed=0):
-    """An agent from its settings in `wmg.config`."""
-    key = jax.random.key(seed)
-    return agents.make(settings.name, dataclasses.asdict(settings), spec, key)
+    """An agent from its settings."""
+    return registry.make_agent(settings, spec, jax.random.key(seed))
 
 
 def tiny_wmg(spec: EnvSpec, seed=0, **changes):
-    return build(config.WMG(**{**TINY, "actor_critic": 8, **changes}), spec, seed)
+    return build(WMGSettings(**{**TINY, "actor_critic": 8, **changes}), spec, seed)
 
 
 def tiny_gru(spec: EnvSpec, seed=0):
-    return build(config.GRU(embedding=4, size=6, actor_critic=8), spec, seed)
+    return build(GRUSettings(embedding=4, size=6, actor_critic=8), spec, seed)

@@ -13,6 +13,7 @@ import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config, paper
+from wmg.agents.gru.settings import GRUSettings
 from wmg.runs import runfolder, train
 
 TRAIN = ["train", "pathfinding/wmg"]
@@ -239,7 +240,7 @@ def test_sizes_are_checked_for_every_agent(preset, capsys):
 
 @pytest.mark.parametrize("flags", [[], ["--run=0"]])
 def test_a_gru_has_no_slots(tmp_path, capsys, flags):
-    agent = config.GRU(embedding=2, size=2, actor_critic=2)
+    agent = GRUSettings(embedding=2, size=2, actor_critic=2)
     train.train(config.Config(agent=agent, steps=12), tmp_path / "run")
     args = ["eval", tmp_path / "run", "--slots=4", *flags]
     assert_one_sentence(capsys, args, "only WMG agents have memory slots that can be added to")

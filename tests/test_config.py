@@ -8,11 +8,19 @@ import sys
 import pytest
 
 from wmg import config
-from wmg.config import BadInput, Config, Hyper
+from wmg.agents.baselines.settings import DepthSettings, RandomSettings
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Hyper
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
+from wmg.tools.errors import BadInput
 
 EVERYTHING = Config(
-    env=config.Pathfinding(nodes=13, pattern=5),
-    agent=config.WMG(memory="observations", slots=11, start="empty", shared_heads=True),
+    env=PathfindingSettings(nodes=13, pattern=5),
+    agent=WMGSettings(memory="observations", slots=11, start="empty", shared_heads=True),
     hyper=Hyper(learning_rate=1e-4, anneal=0.98, anneal_after=1e7),
     t_max=6,
     steps=1000,
@@ -27,12 +35,12 @@ EVERYTHING = Config(
     [
         Config(),
         EVERYTHING,
-        Config(agent=config.GRU(size=7)),
-        Config(env=config.BabyAI("PickupLoc", "image"), agent=config.CNNGRU((2, 3, 4))),
-        Config(env=config.BabyAI(reward="minigrid"), goal=config.Goal(0.5, 20)),
-        Config(env=config.Sokoban("hard", "planes", 12, 80, 240, (-0.1, 1.0, -1.0, 10.0))),
-        Config(agent=config.Depth(depth=3)),
-        Config(agent=config.Random()),
+        Config(agent=GRUSettings(size=7)),
+        Config(env=BabyAISettings("PickupLoc", "image"), agent=CNNGRUSettings((2, 3, 4))),
+        Config(env=BabyAISettings(reward="minigrid"), goal=config.Goal(0.5, 20)),
+        Config(env=SokobanSettings("hard", "planes", 12, 80, 240, (-0.1, 1.0, -1.0, 10.0))),
+        Config(agent=DepthSettings(depth=3)),
+        Config(agent=RandomSettings()),
     ],
 )
 def test_a_config_survives_being_written_and_read(given):
@@ -140,7 +148,7 @@ def test_text_that_is_not_json_is_refused_by_the_files_name():
 
 
 def test_no_memory_needs_no_slots():
-    assert config.WMG(memory="none", slots=0, memo_size=0).slots == 0
+    assert WMGSettings(memory="none", slots=0, memo_size=0).slots == 0
 
 
 def test_each_run_has_its_own_numbers_where_they_vary():
@@ -173,7 +181,7 @@ def test_a_misspelt_choice_is_refused_in_python_too(kind, setting):
 
 def test_a_truth_value_is_not_a_size():
     with pytest.raises(BadInput, match=r"pattern must be a whole number .* got True"):
-        config.Pathfinding(pattern=True)
+        PathfindingSettings(pattern=True)
 
 
 def test_all_episodes_may_be_asked_for():

@@ -24,9 +24,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from wmg import registry
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.cli import main as cli
-from wmg.config import WMG, Config
-from wmg.runs import checkpoint, train
+from wmg.config import Config
+from wmg.runs import train
 from wmg.runs.result import Result
 
 CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
@@ -34,7 +36,7 @@ atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
-AGENT = WMG(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
+AGENT = WMGSettings(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
 FLAGS = [
     *("--agent.slots=3", "--agent.memo-size=8", "--agent.layers=2", "--agent.heads=2"),
     *("--agent.head-size=4", "--agent.hidden=4", "--agent.actor-critic=8"),
@@ -162,7 +164,7 @@ def result(scores, diverged=None, goal=None, trials=()):
     """What training would return of runs with these scores."""
     runs = len(scores)
     config = settings(runs=runs, goal=goal)
-    state = train.start_runs(config, checkpoint.make_env(config.env))
+    state = train.start_runs(config, registry.make_env(config.env))
     ended = jnp.array(diverged or [False] * runs)
     state = eqx.tree_at(lambda runs: runs.diverged, state, ended)
     reports = np.arange(len(scores[0]))

@@ -8,7 +8,7 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -88,6 +88,23 @@ class Env(eqx.Module, Generic[State]):
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
         """What follows `action`. After an episode's end the result is thrown away."""
+
+
+class LevelEnv(Env[State]):
+    """An environment whose episodes are the levels of a bank, so each can be played once."""
+
+    @property
+    @abc.abstractmethod
+    def count(self) -> int:
+        """How many levels there are."""
+
+    @abc.abstractmethod
+    def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
+        """An episode of the level at a place of the bank."""
+
+    @abc.abstractmethod
+    def with_limit(self, steps: int) -> Self:
+        """The same environment with another limit of steps."""
 
 
 class Output(eqx.Module, Generic[Memory]):

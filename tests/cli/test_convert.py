@@ -12,8 +12,10 @@ from interop.small import SECOND, SMALL
 from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config, paper
-from wmg.config import WMG
+from wmg import config, paper, registry
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import torch_file
 from wmg.runs import checkpoint
 
@@ -29,20 +31,20 @@ def writer(request, monkeypatch):
 
 def save(path, settings):
     """A model as training leaves it."""
-    env = checkpoint.make_env(settings.env, shapes_only=True)
-    agent = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
+    env = registry.make_env(settings.env, shapes_only=True)
+    agent = registry.make_agent(settings.agent, env.spec, jax.random.key(0))
     checkpoint.save_model(path, agent, settings)
     return agent
 
 
 BABYAI = dataclasses.replace(
-    paper.PRESETS["babyai/level4/wmg-factored"], agent=WMG(slots=3, memo_size=6, **SMALL)
+    paper.PRESETS["babyai/level4/wmg-factored"], agent=WMGSettings(slots=3, memo_size=6, **SMALL)
 )
 SOKOBAN = dataclasses.replace(
     paper.PRESETS["sokoban/wmg"],
-    env=config.Sokoban("unfiltered-train"),
+    env=SokobanSettings("unfiltered-train"),
     report_every=100_000,  # the authors anneal when they report
-    agent=WMG(slots=3, memo_size=6, **SMALL, **SECOND),
+    agent=WMGSettings(slots=3, memo_size=6, **SMALL, **SECOND),
 )
 
 
@@ -86,12 +88,12 @@ def test_settings_that_the_authors_do_not_have_are_refused_before_anything_is_wr
     capsys, tmp_path
 ):
     ours, theirs, text = (tmp_path / name for name in ("m.safetensors", "m.pth", "settings.txt"))
-    save(ours, dataclasses.replace(SOKOBAN, env=config.Sokoban("embedded-train")))
+    save(ours, dataclasses.replace(SOKOBAN, env=SokobanSettings("embedded-train")))
     code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)
     assert code == 2 and "the authors' code cannot run Sokoban" in err
     for settings in (
         dataclasses.replace(SOKOBAN, batched=config.Batched(envs=4)),
-        dataclasses.replace(tiny.settings(), env=config.Pathfinding(pattern=9)),
+        dataclasses.replace(tiny.settings(), env=PathfindingSettings(pattern=9)),
     ):
         save(ours, settings)
         code, _, err = tiny.command(capsys, "convert", ours, theirs, "--settings", text)

@@ -19,7 +19,7 @@ def run_python(script):
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["frob"], ["train", "nothing"]])
 def test_what_needs_no_jax_does_not_import_it(args):
     script = (
-        f"import sys; from wmg import cli; cli.main({args!r}); "
+        f"import sys; from wmg.cli import main; main.main({args!r}); "
         "print(sorted({'jax', 'equinox', 'optax', 'matplotlib'} & sys.modules.keys()))"
     )
     assert run_python(script).stdout.splitlines()[-1] == "[]"

@@ -6,18 +6,21 @@ import tiny
 
 from wmg import config, paper
 from wmg.cli import start
-from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import train
+from wmg.tools.errors import BadInput
 
 
 @pytest.mark.parametrize(
     "args, env",
     {
-        (): Pathfinding,
-        ("--env.nodes", "5"): Pathfinding,
-        ("--env.level=GoToObj",): BabyAI,
-        ("--env.levels=test", "--env.max-steps=240"): Sokoban,
-        ("--env.max_steps", "240"): Sokoban,
+        (): PathfindingSettings,
+        ("--env.nodes", "5"): PathfindingSettings,
+        ("--env.level=GoToObj",): BabyAISettings,
+        ("--env.levels=test", "--env.max-steps=240"): SokobanSettings,
+        ("--env.max_steps", "240"): SokobanSettings,
     }.items(),
     ids=str,
 )
@@ -26,17 +29,17 @@ def test_a_baseline_plays_the_environment_that_has_the_settings(args, env):
 
 
 def test_what_is_tested_on_is_not_what_was_trained_on():
-    trained = Sokoban(levels="unfiltered-train", max_steps=240)
-    assert start.held_out(trained) == Sokoban(levels="test", max_steps=240)
-    assert start.held_out(Pathfinding(5)) == Pathfinding(5)
+    trained = SokobanSettings(levels="unfiltered-train", max_steps=240)
+    assert start.held_out(trained) == SokobanSettings(levels="test", max_steps=240)
+    assert start.held_out(PathfindingSettings(5)) == PathfindingSettings(5)
 
 
 def test_only_embedded_levels_are_remarked_on(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    start.remark_on_levels(Sokoban())
+    start.remark_on_levels(SokobanSettings())
     said = capsys.readouterr().err
     assert "the levels embedded-train" in said and "wmg data boxoban" in said
-    for env in (Sokoban(levels="unfiltered-train"), BabyAI(), None):
+    for env in (SokobanSettings(levels="unfiltered-train"), BabyAISettings(), None):
         start.remark_on_levels(env)
     assert capsys.readouterr().err == ""
 

@@ -14,6 +14,7 @@ import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config, paper
+from wmg.agents.gru.settings import GRUSettings
 from wmg.cli import train
 from wmg.runs import runfolder
 
@@ -23,7 +24,9 @@ def trained(tmp_path_factory):
     """What `wmg train ... --json` left and printed."""
     folder = tmp_path_factory.mktemp("cli") / "run"
     args = ["train", "pathfinding/wmg", *tiny.FLAGS, "--runs=2", "--out", folder]
-    script = f"from wmg import cli; raise SystemExit(cli.main({[*map(str, args), '--json']!r}))"
+    script = (
+        f"from wmg.cli import main; raise SystemExit(main.main({[*map(str, args), '--json']!r}))"
+    )
     environment = {**os.environ, "XDG_CACHE_HOME": tiny.CACHE}
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment
@@ -118,7 +121,7 @@ def test_a_preset_is_changed_by_options(tmp_path, capsys):
     more = ["--agent.actor-critic=2", "--hyper.entropy=0.5", "--report-every=12"]
     assert tiny.command(capsys, *args, *more, "--out", tmp_path / "run")[0] == 0
     settings = runfolder.read_config(tmp_path / "run")
-    assert settings.agent == config.GRU(embedding=2, size=2, actor_critic=2)
+    assert settings.agent == GRUSettings(embedding=2, size=2, actor_critic=2)
     assert settings.hyper.entropy == 0.5 and settings.hyper.grad_clip == 4.0
 
 

@@ -13,9 +13,9 @@ import tiny
 from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import viewer
+from wmg import registry, viewer
 from wmg.cli import main as cli
-from wmg.config import Sokoban
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import checkpoint
 from wmg.viewer import server
 
@@ -126,9 +126,9 @@ def test_sokoban_is_shown_on_levels_that_nothing_was_trained_on(
     monkeypatch,
     tmp_path,
 ):
-    settings = tiny.settings(env=Sokoban("unfiltered-train", cells=57))
-    shapes = checkpoint.make_env(settings.env, shapes_only=True)
-    agent = checkpoint.make_agent(settings.agent, shapes, jax.random.key(0))
+    settings = tiny.settings(env=SokobanSettings("unfiltered-train", cells=57))
+    shapes = registry.make_env(settings.env, shapes_only=True)
+    agent = registry.make_agent(settings.agent, shapes.spec, jax.random.key(0))
     checkpoint.save_model(tmp_path / "m.safetensors", agent, settings)
     shown = []
     monkeypatch.setattr(server, "serve", lambda session, *_: shown.append(session))

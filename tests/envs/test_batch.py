@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from plain import chi_square, chi_square_limit
 
-from wmg.envs import BabyAI, Pathfinding
+from wmg.envs.babyai.env import BabyAI
 from wmg.envs.batch import Batch
+from wmg.envs.pathfinding.env import Pathfinding
 
 SIZE, STEPS = 96, 150
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from wmg import config
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
 
 SMALL: dict[str, Any] = {
     "layers": 2,
@@ -13,8 +14,8 @@ SMALL: dict[str, Any] = {
 }
 SECOND: dict[str, Any] = {"shared_heads": True, "start": "empty", "age": "added"}
 AGENTS = {
-    "first": config.WMG(slots=3, memo_size=6, **SMALL),
-    "second": config.WMG(slots=3, memo_size=6, **SMALL, **SECOND),
-    "history": config.WMG(memory="observations", slots=3, memo_size=0, **SMALL),
-    "gru": config.GRU(embedding=4, size=3, actor_critic=5),
+    "first": WMGSettings(slots=3, memo_size=6, **SMALL),
+    "second": WMGSettings(slots=3, memo_size=6, **SMALL, **SECOND),
+    "history": WMGSettings(memory="observations", slots=3, memo_size=0, **SMALL),
+    "gru": GRUSettings(embedding=4, size=3, actor_critic=5),
 }

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wmg.config import BadInput
-from wmg.envs import BabyAI
-from wmg.envs.babyai.env import Layout
+from wmg.envs.babyai.env import BabyAI, Layout
 from wmg.envs.babyai.observe import FORMATS
 from wmg.envs.babyai.vocabulary import DONE, FORWARD, LEFT
 from wmg.envs.sokoban.observe import FORMATS as BOARD_FORMATS
 from wmg.envs.sokoban.world import RIGHT, STAY
+from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -9,12 +9,14 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from wmg.config import WMG, BadInput, Config
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config
 from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.vocabulary import TYPES
 from wmg.learn import host
 from wmg.play import evaluate
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Output
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -289,7 +291,9 @@ def test_more_things_in_view_than_room_are_refused():
 def test_an_agent_trains_on_the_real_thing():
     settings = Config(
         env=None,
-        agent=WMG(slots=1, memo_size=4, layers=1, heads=1, head_size=8, hidden=4, actor_critic=8),
+        agent=WMGSettings(
+            slots=1, memo_size=4, layers=1, heads=1, head_size=8, hidden=4, actor_critic=8
+        ),
         t_max=6,
         steps=200,
         report_every=100,

@@ -1,6 +1,5 @@
 """The authors' models: their names of weights, in both directions."""
 
-import dataclasses
 import pathlib
 from typing import Any
 
@@ -10,9 +9,12 @@ import pytest
 from interop import pth
 from interop.small import AGENTS, SMALL
 
-from wmg import agents, config
-from wmg.config import BadInput
+from wmg import config, registry
+from wmg.agents.baselines.settings import RandomSettings
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.interop import official, official_settings, torch_file
+from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 
 RELEASED = pathlib.Path(__file__).resolve().parents[3] / "shared/data/wmg_pathfinding.pth"
@@ -20,8 +22,7 @@ RELEASED = pathlib.Path(__file__).resolve().parents[3] / "shared/data/wmg_pathfi
 
 def make_agent(settings, factors=(), core=7, seed=0) -> Any:
     spec = EnvSpec(ObservationSpec(core, factors), 4, 10, "reward")
-    values = {k: v for k, v in config.to_dict(settings).items() if k != "name"}
-    return agents.make(settings.name, values, spec, jax.random.key(seed))
+    return registry.make_agent(settings, spec, jax.random.key(seed))
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -80,22 +81,22 @@ def test_foreign_weights_are_refused():
 
 
 def test_what_the_authors_code_would_run_differently_is_not_exported():
-    settings = config.WMG(slots=3, memo_size=6, **SMALL, shared_heads=True)
+    settings = WMGSettings(slots=3, memo_size=6, **SMALL, shared_heads=True)
     with pytest.raises(BadInput, match="shared_heads"):
         official.export_weights(make_agent(settings))
     with pytest.raises(BadInput, match="without a memory"):
-        official.export_weights(make_agent(config.WMG(memory="none", **SMALL)))
+        official.export_weights(make_agent(WMGSettings(memory="none", **SMALL)))
     two = (("door", 1, 2), ("key", 1, 3))
     with pytest.raises(BadInput, match="door, key"):
         official.export_weights(make_agent(AGENTS["first"], factors=two))
     with pytest.raises(BadInput, match="Random"):
-        official.export_weights(make_agent(config.Random()))
+        official.export_weights(make_agent(RandomSettings()))
 
 
 def test_a_cnn_gru_is_not_exported():
     spec = EnvSpec(ObservationSpec(2, image=(7, 7, 3)), 2, 1, "success")
-    settings = config.CNNGRU((1, 1, 1), 1, 1, 1)
-    agent = agents.make("cnn-gru", dataclasses.asdict(settings), spec, jax.random.key(0))
+    settings = CNNGRUSettings((1, 1, 1), 1, 1, 1)
+    agent = registry.make_agent(settings, spec, jax.random.key(0))
     with pytest.raises(BadInput, match=r"^the authors' code has no agent like CNNGRU$"):
         official.export_weights(agent)
 
@@ -112,7 +113,7 @@ def test_the_released_model_is_imported_whole():
     if not RELEASED.exists():
         pytest.skip("no shared folder beside the repository")
     experiment, agent = official.load(RELEASED, heads=6)
-    assert experiment.agent == config.WMG()
+    assert experiment.agent == WMGSettings()
     assert count_parameters(agent) == 132_507
     read = torch_file.read_pth(RELEASED)
     weights = official.export_weights(agent)

@@ -8,8 +8,13 @@ from interop.small import AGENTS
 from tiny import time_limit
 
 from wmg import config, paper
-from wmg.config import BadInput
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import official_settings
+from wmg.tools.errors import BadInput
 
 TEXT = """# What to do
 TYPE_OF_RUN = train  # train, test
@@ -39,7 +44,7 @@ AC_HIDDEN_LAYER_SIZE = 5
 def test_settings_are_understood():
     experiment = official_settings.config_from_settings(official_settings.parse_settings(TEXT))
     assert experiment == config.Config(
-        env=config.Pathfinding(nodes=13),
+        env=PathfindingSettings(nodes=13),
         agent=AGENTS["first"],
         hyper=config.Hyper(learning_rate=1.6e-4, grad_clip=16.0, adam_eps=1e-6),
         t_max=8,
@@ -93,7 +98,7 @@ def test_settings_for_testing_alone_have_no_goal():
 
 def test_the_authors_level_2_is_the_one_with_boxes():
     env = read_babyai("GoToLocal", "GoToRedBallGrey").env
-    assert env == config.BabyAI("GoToRedBallGreyBoxes")
+    assert env == BabyAISettings("GoToRedBallGreyBoxes")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +128,7 @@ def test_presets_of_babyai_survive_a_round_trip(level, model):
 
 def test_rewards_and_missing_goals_survive_a_round_trip():
     changed = dataclasses.replace(
-        read_babyai(), env=config.BabyAI("PickupLoc", "flat", "minigrid"), goal=None
+        read_babyai(), env=BabyAISettings("PickupLoc", "flat", "minigrid"), goal=None
     )
     settings = official_settings.settings_from_config(changed)
     assert official_settings.config_from_settings(settings) == changed
@@ -132,9 +137,9 @@ def test_rewards_and_missing_goals_survive_a_round_trip():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"env": config.BabyAI("GoToRedBallGrey")}, "cannot run GoToRedBallGrey as it is today"),
-        ({"agent": config.CNNGRU()}, "has only the GRU and the WMG agent with a memory"),
-        ({"agent": config.WMG("none", 0, 0)}, "has only the GRU and the WMG agent with a memory"),
+        ({"env": BabyAISettings("GoToRedBallGrey")}, "cannot run GoToRedBallGrey as it is today"),
+        ({"agent": CNNGRUSettings()}, "has only the GRU and the WMG agent with a memory"),
+        ({"agent": WMGSettings("none", 0, 0)}, "has only the GRU and the WMG agent with a memory"),
     ],
 )
 def test_experiments_that_the_authors_code_cannot_run_are_refused(changes, reason):
@@ -193,7 +198,7 @@ def test_the_released_settings_of_sokoban_are_the_papers():
 
 def test_settings_of_sokoban_survive_a_round_trip():
     paid = (-0.01, 1.0, -1.0, 5.0)
-    change = config.Sokoban("medium-valid", "planes", max_steps=240, rewards=paid)
+    change = SokobanSettings("medium-valid", "planes", max_steps=240, rewards=paid)
     for env in (read_sokoban().env, change):
         experiment = dataclasses.replace(read_sokoban(), env=env)
         settings = official_settings.settings_from_config(experiment)

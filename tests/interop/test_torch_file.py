@@ -9,8 +9,8 @@ import pytest
 from interop import pth
 from interop.pth import state_code, tensor_code
 
-from wmg.config import BadInput
 from wmg.interop import torch_file
+from wmg.tools.errors import BadInput
 
 TENSORS = {
     "a.weight": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -10,10 +10,11 @@ import pytest
 from plain import chi_square, chi_square_limit, softmax
 from probes import AsksLater, PaysTheCue, tiny_gru
 
-from wmg.agents.baselines import Random
+from wmg.agents.baselines.agent import Random
 from wmg.agents.layers import Linear
-from wmg.config import BadInput, Hyper
+from wmg.config import Hyper
 from wmg.learn import a3c
+from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary
 
 LIMIT = 8

@@ -8,7 +8,7 @@ import plain
 import pytest
 from probes import build, tiny_gru, tiny_wmg
 
-from wmg import config
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
 from wmg.agents.layers import Linear
 from wmg.learn import deferred
 from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Summary
@@ -150,7 +150,7 @@ def model_of(kind):
         agent = plain.shaken(tiny_gru(CORE))
         return agent, agent.initial_memory()
     if kind == "cnn-gru":
-        agent = plain.shaken(build(config.CNNGRU((3, 4, 5), 4, 6, 8), IMAGE), by=0.2)
+        agent = plain.shaken(build(CNNGRUSettings((3, 4, 5), 4, 6, 8), IMAGE), by=0.2)
         return agent, agent.initial_memory()
     stub = kind(layer(3, 3, 1), layer(3, 3, 2), layer(3, 6, 3), jnp.ones(3), jnp.arange(3))
     return plain.shaken(stub), jnp.zeros(3)

@@ -8,10 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wmg import agents, config
-from wmg.config import BadInput, Config, Hyper
+from wmg import config, registry
+from wmg.agents.gru.settings import GRUSettings
+from wmg.config import Config, Hyper
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c, host
 from wmg.learn.host import Host
+from wmg.tools.errors import BadInput
 from wmg.types import (
     Agent,
     Env,
@@ -23,7 +26,7 @@ from wmg.types import (
 )
 
 HYPER = Hyper(learning_rate=0.01, discount=0.8, entropy=0.01, adam_eps=0.1, reward_scale=4.0)
-AGENT = config.GRU(embedding=4, size=4, actor_critic=4)
+AGENT = GRUSettings(embedding=4, size=4, actor_critic=4)
 SETTINGS = Config(env=None, agent=AGENT, hyper=HYPER, t_max=3, steps=40, report_every=20, seed=5)
 
 
@@ -146,7 +149,7 @@ def test_only_the_first_episode_of_a_run_is_seeded():
 
 
 @pytest.mark.parametrize(
-    "change", [{"runs": 2}, {"env": config.Pathfinding()}, {"goal": config.Goal()}]
+    "change", [{"runs": 2}, {"env": PathfindingSettings()}, {"goal": config.Goal()}]
 )
 def test_what_a_host_cannot_do_is_refused(change):
     with pytest.raises(BadInput, match="training on a host environment takes settings whose"):
@@ -190,8 +193,7 @@ def dice(count):
 
 @pytest.fixture(scope="module")
 def gru():
-    settings = config.to_dict(AGENT)
-    return agents.make(settings.pop("name"), settings, dice(1)[0].spec, jax.random.key(1))
+    return registry.make_agent(AGENT, dice(1)[0].spec, jax.random.key(1))
 
 
 @pytest.fixture(scope="module")

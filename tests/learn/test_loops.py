@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from probes import Errand
 
-from wmg.config import WMG, Hyper
+from wmg import registry
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Hyper
 from wmg.learn import a3c, loops
-from wmg.runs import checkpoint
 from wmg.types import Learner
 
 LENGTH, WIDTH = 5, 3
@@ -134,8 +135,11 @@ class Normed(Learner):
 
 @pytest.mark.parametrize("kind", [lambda agent: agent, Normed], ids=["plain", "normed"])
 def test_a_window_that_stops_with_its_episode_is_that_of_a_scan(kind):
-    env, tiny = Errand(), WMG(slots=3, memo_size=4, layers=2, heads=2, head_size=4, hidden=4)
-    agent = kind(checkpoint.make_agent(tiny, env, jax.random.key(0)))
+    env, tiny = (
+        Errand(),
+        WMGSettings(slots=3, memo_size=4, layers=2, heads=2, head_size=4, hidden=4),
+    )
+    agent = kind(registry.make_agent(tiny, env.spec, jax.random.key(0)))
     t_max, hyper = env.spec.max_steps - 1, Hyper(learning_rate=0.01, adam_eps=0.01)
     window = jax.jit(
         lambda run, unroll: a3c.window(env, hyper, run, t_max, unroll), static_argnums=1

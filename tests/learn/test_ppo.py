@@ -11,11 +11,13 @@ import tiny
 from probes import AsksLater, PaysActionOne, core, tiny_gru, tiny_wmg
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
+from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.precision import in_precision
-from wmg.config import BadInput, Batched, Hyper
+from wmg.config import Batched, Hyper
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c, ppo
 from wmg.runs import checkpoint, train
+from wmg.tools.errors import BadInput
 from wmg.types import Factors, Observation
 
 HYPER = Hyper(
@@ -225,8 +227,8 @@ def test_in_bfloat16_an_agent_says_nearly_the_same_and_keeps_what_it_is_given_in
 
 
 SOME = {
-    "env": config.Pathfinding(nodes=3),
-    "agent": config.GRU(embedding=4, size=4, actor_critic=4),
+    "env": PathfindingSettings(nodes=3),
+    "agent": GRUSettings(embedding=4, size=4, actor_critic=4),
     "batched": Batched(envs=4, passes=2, minibatches=2, trace=0.9),
     "t_max": 3,
 }
@@ -247,10 +249,12 @@ def test_a_run_goes_on_exactly_where_it_was_interrupted_and_leaves_a_model(tmp_p
 
 SPLIT = """
 import jax, numpy as np
-import test_batched, tiny
-from wmg import checkpoint, parallel, train
+import tiny
+from learn import test_ppo as test_batched
+from wmg import registry
+from wmg.runs import hardware as parallel, train
 settings = tiny.settings(**test_batched.SOME)
-env = checkpoint.make_env(settings.env)
+env = registry.make_env(settings.env)
 results = []
 for backend in ("cpu", "gpu"):
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)

@@ -5,10 +5,13 @@ import dataclasses
 import jax
 import pytest
 
-from wmg import paper
-from wmg.config import CNNGRU, GRU, WMG, BabyAI, Goal
+from wmg import paper, registry
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Goal
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.paper import babyai
-from wmg.runs import checkpoint
 from wmg.types import count_parameters
 
 LEVEL_1 = r"""
@@ -222,14 +225,20 @@ def test_a_preset_has_the_settings_of_its_column(name):
 
 FORMATS = ["factored", "factored", "flattened", "flat", "flat", "image"]
 FORMAT = dict(zip(MODELS, FORMATS, strict=True))
-AGENT = dict(zip(MODELS, [WMG, WMG, GRU, WMG, GRU, CNNGRU], strict=True))
+AGENT = dict(
+    zip(
+        MODELS,
+        [WMGSettings, WMGSettings, GRUSettings, WMGSettings, GRUSettings, CNNGRUSettings],
+        strict=True,
+    )
+)
 
 
 @pytest.mark.parametrize("name", babyai.PRESETS)
 def test_a_preset_plays_its_level_in_its_format_until_99_percent(name):
     level, model = (TUNED | UNTUNED)[name]
     preset = babyai.PRESETS[name]
-    assert preset.env == BabyAI(LEVELS[level], FORMAT[model], "binary")
+    assert preset.env == BabyAISettings(LEVELS[level], FORMAT[model], "binary")
     assert type(preset.agent) is AGENT[model] and preset.hyper.anneal == 1.0
     assert preset.goal == Goal(success=0.99, episodes=10_000)
 
@@ -277,7 +286,9 @@ def test_the_curves_of_level_5_have_the_settings_of_level_4_and_no_goal():
         assert cell.config == dataclasses.replace(untuned, **changes)
 
 
-@pytest.mark.parametrize("name", [n for n in babyai.PRESETS if AGENT[n.split("/")[2]] is WMG])
+@pytest.mark.parametrize(
+    "name", [n for n in babyai.PRESETS if AGENT[n.split("/")[2]] is WMGSettings]
+)
 def test_a_wmg_is_the_authors_first_variant_and_nr_wmg_has_no_memory(name):
     agent = babyai.PRESETS[name].agent
     assert (agent.shared_heads, agent.start, agent.age) == (False, "full", "concatenated")
@@ -339,8 +350,8 @@ EXACT = {
 @pytest.mark.parametrize("name", TUNED)
 def test_a_preset_has_as_many_parameters_as_the_paper_prints(name):
     preset = babyai.PRESETS[name]
-    env = checkpoint.make_env(preset.env)
-    made = jax.eval_shape(lambda: checkpoint.make_agent(preset.agent, env, jax.random.key(0)))
+    env = registry.make_env(preset.env)
+    made = jax.eval_shape(lambda: registry.make_agent(preset.agent, env.spec, jax.random.key(0)))
     count = count_parameters(made)
     assert round(count / 1000) == results(PARAMETERS)[TUNED[name]]
     assert count == EXACT.get(TUNED[name], count)

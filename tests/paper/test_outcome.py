@@ -7,10 +7,10 @@ import pytest
 from paper.made_up import RACE, TARGET, flat, write, write_race
 
 from wmg import config
-from wmg.config import BadInput
 from wmg.paper import result_file
 from wmg.paper.outcome import Outcome, crossings_on_grid, other_settings, pool
 from wmg.play.goal_test import Trial
+from wmg.tools.errors import BadInput
 
 
 def test_groups_that_were_tested_at_other_steps_are_pooled_where_both_were(tmp_path):

@@ -11,8 +11,8 @@ from paper.made_up import RACE, write_race
 from paper.test_outcome import RUNS, by_brute_force, write_gridded
 
 from wmg import paper
-from wmg.config import BadInput
 from wmg.paper import overview
+from wmg.tools.errors import BadInput
 
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results"
 TABLES = ("verdicts", "test-intervals")

@@ -3,10 +3,10 @@
 import jax
 import pytest
 
-from wmg import paper
-from wmg.config import BadInput, Pathfinding
+from wmg import paper, registry
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.paper import pathfinding
-from wmg.runs import checkpoint
+from wmg.tools.errors import BadInput
 from wmg.types import count_parameters
 
 TABLE_20M = r"""
@@ -103,7 +103,7 @@ def test_a_preset_trains_as_long_as_its_table_says(name):
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_preset_plays_twelve_steps_with_a_constant_learning_rate(name):
     preset = paper.PRESETS[name]
-    assert preset.env == Pathfinding(nodes=7, pattern=7) and preset.hyper.anneal == 1.0
+    assert preset.env == PathfindingSettings(nodes=7, pattern=7) and preset.hyper.anneal == 1.0
 
 
 @pytest.mark.parametrize(("table", "kept"), [("pathfinding", 11), ("pathfinding-6-memos", 6)])
@@ -156,8 +156,8 @@ def test_the_formulas_used_here_give_the_papers_counts():
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_preset_has_as_many_parameters_as_its_formula_says(name):
     preset = paper.PRESETS[name]
-    env = checkpoint.make_env(preset.env)
-    made = jax.eval_shape(lambda: checkpoint.make_agent(preset.agent, env, jax.random.key(0)))
+    env = registry.make_env(preset.env)
+    made = jax.eval_shape(lambda: registry.make_agent(preset.agent, env.spec, jax.random.key(0)))
     assert count_parameters(made) == COUNTED[name]
 
 
@@ -197,7 +197,7 @@ def test_the_test_on_24_steps_changes_nothing_but_the_number_of_nodes():
         trained = paper.PRESETS[f"pathfinding/{shown.trained}"]
         assert cell.removesuffix("-as-trained") == shown.trained
         assert shown.enlarged == (cell in ("wmg", "nr-wmg"))
-        assert shown.config.env == Pathfinding(nodes=13)
+        assert shown.config.env == PathfindingSettings(nodes=13)
         assert (shown.config.agent, shown.config.hyper) == (trained.agent, trained.hyper)
 
 

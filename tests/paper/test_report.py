@@ -6,8 +6,8 @@ import sys
 import pytest
 from paper.made_up import HERE, RACE, TARGET, THERE, flat, write, write_race
 
-from wmg.config import BadInput
 from wmg.paper import report
+from wmg.tools.errors import BadInput
 
 
 def made(out):

@@ -11,15 +11,20 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import paper
-from wmg.config import WMG, BabyAI, BadInput, Config, Goal, Pathfinding, Sokoban
+from wmg import paper, registry
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Goal
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import outcome, report, reproduce, result_file, verdict
 from wmg.paper.reproduce import Scale
 from wmg.paper.target import Band, Cell, Claim, Target
 from wmg.play import evaluate, level_test
-from wmg.runs import checkpoint, models, runfolder
+from wmg.runs import models, runfolder
+from wmg.tools.errors import BadInput
 
-CONFIG = tiny.settings(env=Pathfinding(nodes=3), steps=96, report_every=8)
+CONFIG = tiny.settings(env=PathfindingSettings(nodes=3), steps=96, report_every=8)
 TARGET = Target(
     title="Small",
     source="nowhere",
@@ -201,7 +206,7 @@ LONGER = Target(
     runs=3,
     cells={
         "wmg": Cell(
-            "WMG", dataclasses.replace(CONFIG, env=Pathfinding(nodes=4)), trained="wmg",
+            "WMG", dataclasses.replace(CONFIG, env=PathfindingSettings(nodes=4)), trained="wmg",
             enlarged=True,
         ),
     },
@@ -214,7 +219,7 @@ def test_trained_runs_are_tested_on_longer_episodes(whole, monkeypatch):
     assert reproduce.run_cell("longer", LONGER, "wmg", Scale(), whole, never)
     result = json.loads((whole / "longer" / "wmg" / "group-000" / "result.json").read_text())
     found, settings = models.find(str(whole / NAME / "wmg" / "group-000" / "train"), 1)
-    env, agent = models.fit(found, settings, Pathfinding(nodes=4))
+    env, agent = models.fit(found, settings, PathfindingSettings(nodes=4))
     agent = models.lengthen(agent, 5, 3, "as oldest")  # six steps: five are past in the last
     played = evaluate.evaluate(env, agent, 1, 50)
     assert len(result["scores"]) == 3
@@ -250,8 +255,8 @@ def test_depth_baselines_run_through(tmp_path, monkeypatch):
 
 # A random agent solves a quarter: a goal of 30% in 20 episodes is met sooner or later.
 TOY = Config(
-    env=BabyAI("GoToObj"),
-    agent=WMG("none", 0, 0, layers=1, heads=1, head_size=2, hidden=2, actor_critic=2),
+    env=BabyAISettings("GoToObj"),
+    agent=WMGSettings("none", 0, 0, layers=1, heads=1, head_size=2, hidden=2, actor_critic=2),
     t_max=4,
     steps=50,
     report_every=8,
@@ -461,7 +466,7 @@ def puzzles(tmp_path_factory):
     """A small target that is tested on levels, and where its results are to be."""
     out = tmp_path_factory.mktemp("puzzles")
     (out / "levels.txt").write_text(CORRIDORS)
-    env = Sokoban(str(out / "levels.txt"), bound=6, cells=4, max_steps=8)
+    env = SokobanSettings(str(out / "levels.txt"), bound=6, cells=4, max_steps=8)
     settings = dataclasses.replace(TOY, env=env, steps=64, report_every=16, goal=None)
     target = Target(
         title="Puzzles",
@@ -491,7 +496,7 @@ def test_runs_are_tested_on_all_levels_as_often_as_asked(puzzles):
         assert len(result[name]) == 2
         for run, scores in enumerate(result[name]):
             agent, _ = models.find(str(group / "train"), run)
-            played = level_test.play_levels(checkpoint.make_env(env), agent, seed=run)
+            played = level_test.play_levels(registry.make_env(env), agent, seed=run)
             assert scores[-1] == 100 * played.success.mean()
             assert {score % 25 for score in scores} == {0.0}  # there are four levels
         last[name] = np.mean([scores[-1] for scores in result[name]])

@@ -11,9 +11,9 @@ from paper.made_up import RACE, TARGET, flat, write, write_race
 from paper.test_outcome import RUNS, write_gridded
 from tiny import time_limit
 
-from wmg.config import BadInput
 from wmg.paper import report, result_file
 from wmg.play.goal_test import Trial
+from wmg.tools.errors import BadInput
 
 
 @pytest.mark.parametrize("seed", range(5))

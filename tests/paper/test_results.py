@@ -7,14 +7,14 @@ import numpy as np
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
+from wmg import registry
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c
-from wmg.runs import checkpoint
 from wmg.runs import result as results
 
 
 def test_a_log_line_holds_means_and_counts():
-    env = checkpoint.make_env(config.Pathfinding())
+    env = registry.make_env(PathfindingSettings())
     totals = a3c.Totals(
         *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
     )
@@ -27,7 +27,7 @@ def test_a_log_line_holds_means_and_counts():
 
 
 def test_nothing_played_has_no_score():
-    env = checkpoint.make_env(config.Pathfinding())
+    env = registry.make_env(PathfindingSettings())
     assert math.isnan(results.score(env.spec, a3c.Totals.zeros()))
 
 

@@ -4,7 +4,7 @@ import pytest
 from paper.test_pathfinding import WHERE, column
 
 from wmg import paper
-from wmg.config import Sokoban
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import reproduce, sokoban
 from wmg.paper.target import Cell
 
@@ -67,7 +67,7 @@ def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
 
 def test_the_figure_is_of_boxoban_and_of_nothing_else():
     for cell in paper.TARGETS["sokoban"].cells.values():
-        assert cell.config.env == Sokoban("unfiltered-train", cells=57)
+        assert cell.config.env == SokobanSettings("unfiltered-train", cells=57)
         assert reproduce.held_out_levels(cell.config).levels == "unfiltered-test"
 
 

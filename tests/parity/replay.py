@@ -24,17 +24,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg import config
-from wmg.agents.memory import Memory
-from wmg.config import BadInput, Config, Hyper
-from wmg.envs import Sokoban
+from wmg.agents.wmg.memory import Memory
+from wmg.config import Config, Hyper
 from wmg.envs.babyai import encode, missions, vocabulary
+from wmg.envs.sokoban.env import Sokoban
 from wmg.envs.sokoban.levels import from_text
 from wmg.envs.sokoban.observe import kinds
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
 from wmg.learn import a3c, deferred
 from wmg.runs.checkpoint import make_env
+from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 LIMIT = 1e-5
@@ -409,7 +410,7 @@ def play_episodes(env: Sokoban, actions: Int[Array, "levels time"]) -> Any:
 def read_episodes(path: pathlib.Path, data: dict[str, np.ndarray]) -> Sokoban:
     """The environment that plays the levels of a file of the Sokoban form."""
     require_keys(path, data, EPISODES)
-    env = make_env(config.Sokoban(), shapes_only=True)
+    env = make_env(SokobanSettings(), shapes_only=True)
     assert isinstance(env, Sokoban)
     ((_, _, size),) = env.spec.observation.factors
     count, steps = (*data["action"].shape, 0, 0)[:2]

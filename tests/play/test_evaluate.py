@@ -10,18 +10,19 @@ import pytest
 from jaxtyping import Array, Int
 from probes import Errand, PaysActionOne, Skilled
 
-from wmg import config
+from wmg import registry
+from wmg.agents.baselines.settings import DepthSettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.play import evaluate
 from wmg.play.evaluate import Episodes
-from wmg.runs import checkpoint
 from wmg.types import Agent, Env, EnvSpec, Observation, ObservationSpec, Output, Step
 
 
 @functools.cache
 def depth(n, nodes=7, seed=1):
     """Depth-n on 5,000 episodes: always as many, so that each is compiled once."""
-    env = checkpoint.make_env(config.Pathfinding(nodes=nodes))
-    agent = checkpoint.make_agent(config.Depth(depth=n, nodes=nodes), env, jax.random.key(0))
+    env = registry.make_env(PathfindingSettings(nodes=nodes))
+    agent = registry.make_agent(DepthSettings(depth=n, nodes=nodes), env.spec, jax.random.key(0))
     return env.spec, evaluate.evaluate(env, agent, seed, 5000)
 
 

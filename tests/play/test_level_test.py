@@ -10,11 +10,11 @@ import pytest
 from jaxtyping import Array, Bool, Int
 from tiny import time_limit
 
-from wmg import config
-from wmg.config import BadInput
+from wmg import registry
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.play import level_test
 from wmg.play.evaluate import Episodes
-from wmg.runs import checkpoint
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Output
 
 LEVELS = """\
@@ -56,12 +56,12 @@ class Follower(Agent):
 def settings(tmp_path):
     path = tmp_path / "levels.txt"
     path.write_text(LEVELS)
-    return checkpoint.settle(config.Sokoban(levels=str(path), bound=7, max_steps=2))
+    return SokobanSettings(levels=str(path), bound=7, max_steps=2).pinned()
 
 
 def play(settings, patience=0, wavers=False, **options):
     agent = Follower(jnp.int32(patience), jnp.array(wavers))
-    return level_test.play_levels(checkpoint.make_env(settings), agent, **options)
+    return level_test.play_levels(registry.make_env(settings), agent, **options)
 
 
 def test_each_level_is_played_once_and_in_order(settings):
@@ -135,7 +135,7 @@ def test_outcomes_of_other_levels_are_refused(settings, tmp_path):
     with pytest.raises(BadInput, match=r"is of 3 levels of .*, not 2 of "):
         level_test.read(path, settings, 2)
     with pytest.raises(BadInput, match="not 3 of embedded-test"):
-        level_test.read(path, config.Sokoban(levels="embedded-test"), 3)
+        level_test.read(path, SokobanSettings(levels="embedded-test"), 3)
     for text in ("{}", "no json", '{"env": 3}', '{"env": {"levels": "x"}, "solved_each": "?"}'):
         path.write_text(text)
         with pytest.raises(BadInput):
@@ -149,7 +149,7 @@ def test_a_pipe_is_no_file_of_outcomes(settings, tmp_path):
 
 
 def test_the_bank_is_an_argument_of_the_program(settings):
-    env, agent = checkpoint.make_env(settings), Follower(jnp.int32(0), jnp.array(False))
+    env, agent = registry.make_env(settings), Follower(jnp.int32(0), jnp.array(False))
     trace = jax.make_jaxpr(
         lambda env: level_test._play(env, agent, jax.random.key(0), 3, True, 0, 3)
     )

@@ -5,9 +5,9 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
-from wmg.config import BadInput
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.runs import bench
+from wmg.tools.errors import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def trained():
 
 @pytest.fixture(scope="module")
 def alone():
-    return bench.measure_env(config.BabyAI("GoToObj"), seconds=1.0, at_once=64)
+    return bench.measure_env(BabyAISettings("GoToObj"), seconds=1.0, at_once=64)
 
 
 @pytest.fixture(params=["trained", "alone"])
@@ -67,7 +67,7 @@ def test_a_measurement_is_plain_json(measured):
 @pytest.mark.parametrize("at_once", [0, 2**25])
 def test_a_number_of_environments_that_cannot_be_is_refused(at_once):
     with pytest.raises(BadInput, match="at_once must be"):
-        bench.measure_env(config.BabyAI("GoToObj"), at_once=at_once)
+        bench.measure_env(BabyAISettings("GoToObj"), at_once=at_once)
 
 
 def test_an_environment_alone_is_measured_by_command(capsys):

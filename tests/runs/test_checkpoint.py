@@ -12,14 +12,20 @@ import tiny
 from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
-from wmg.config import BadInput
+from wmg import registry
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import checkpoint, models, runfolder, train
+from wmg.tools import files
+from wmg.tools.errors import BadInput
 
 
 def model(settings):
-    env = checkpoint.make_env(settings.env)
-    return checkpoint.make_agent(settings.agent, env, jax.random.key(3))
+    env = registry.make_env(settings.env)
+    return registry.make_agent(settings.agent, env.spec, jax.random.key(3))
 
 
 @pytest.fixture
@@ -34,9 +40,9 @@ def file(tmp_path):
     "agent",
     [
         tiny.AGENT,
-        config.WMG(memory="observations", slots=2, layers=1, heads=1, head_size=4),
-        config.WMG(memory="none", layers=1, heads=1, age="added", shared_heads=True),
-        config.GRU(embedding=4, size=5, actor_critic=6),
+        WMGSettings(memory="observations", slots=2, layers=1, heads=1, head_size=4),
+        WMGSettings(memory="none", layers=1, heads=1, age="added", shared_heads=True),
+        GRUSettings(embedding=4, size=5, actor_critic=6),
     ],
 )
 def test_a_model_comes_back_bit_for_bit(tmp_path, agent):
@@ -243,7 +249,7 @@ def test_a_changed_type_of_a_saved_run_is_noticed(tmp_path, old):
 def shapes_of_runs():
     """What the state of the trained folder must look like."""
     some = tiny.settings(runs=2)
-    return jax.eval_shape(lambda: train.start_runs(some, checkpoint.make_env(some.env)))
+    return jax.eval_shape(lambda: train.start_runs(some, registry.make_env(some.env)))
 
 
 def test_a_changed_shape_is_noticed_by_the_checksum(file):
@@ -312,14 +318,14 @@ def test_a_file_has_the_version_of_the_code_that_wrote_it(tmp_path):
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    checkpoint.write_atomically(path, b"first")
+    files.write_atomically(path, b"first")
 
     def stop(source, target):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoint.os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
-        checkpoint.write_atomically(path, b"second")
+        files.write_atomically(path, b"second")
     assert tiny.contents(tmp_path) == {"file": b"first"}
 
 
@@ -329,34 +335,34 @@ def test_there_must_be_a_file(tmp_path):
 
 
 def test_an_agent_that_cannot_play_an_environment_is_bad_input():
-    env = checkpoint.make_env(config.Pathfinding())
+    env = registry.make_env(PathfindingSettings())
     with pytest.raises(BadInput, match="needs an image"):
-        checkpoint.make_agent(config.CNNGRU(), env, jax.random.key(0))
+        registry.make_agent(CNNGRUSettings(), env.spec, jax.random.key(0))
 
 
 def test_settled_settings_name_the_very_levels(small_boxoban, tmp_path):  # noqa: F811
-    settled = checkpoint.settle(config.Sokoban())
-    assert settled == config.Sokoban(levels="embedded-train")
-    assert checkpoint.settle(settled) == settled
-    assert checkpoint.settle(config.Pathfinding()) == config.Pathfinding()
+    settled = SokobanSettings().pinned()
+    assert settled == SokobanSettings(levels="embedded-train")
+    assert settled.pinned() == settled
+    assert PathfindingSettings().pinned() == PathfindingSettings()
     with pytest.raises(BadInput, match="levels must be a text file or one of"):
-        checkpoint.settle(config.Sokoban(levels="none"))
+        SokobanSettings(levels="none").pinned()
 
 
 def test_a_model_loads_where_the_levels_it_was_trained_on_are_not(small_boxoban, tmp_path):  # noqa: F811
-    some = tiny.settings(env=config.Sokoban("unfiltered-train", cells=57))
-    shapes = checkpoint.make_env(some.env, shapes_only=True)
-    before = checkpoint.make_agent(some.agent, shapes, jax.random.key(3))
+    some = tiny.settings(env=SokobanSettings("unfiltered-train", cells=57))
+    shapes = registry.make_env(some.env, shapes_only=True)
+    before = registry.make_agent(some.agent, shapes.spec, jax.random.key(3))
     checkpoint.save_model(tmp_path / "m.safetensors", before, some)
     with pytest.raises(BadInput, match="the levels unfiltered-train are not here yet"):
-        checkpoint.make_env(some.env)
+        registry.make_env(some.env)
     after, settings = checkpoint.load_model(tmp_path / "m.safetensors")
     assert settings == some and eqx.tree_equal(after, before)
 
 
 def test_a_model_of_another_bound_is_refused(tmp_path):
-    some = tiny.settings(env=config.Sokoban("embedded-test"))
+    some = tiny.settings(env=SokobanSettings("embedded-test"))
     agent = model(some)
     models.fit(agent, some, some.env)
     with pytest.raises(BadInput, match="the model does not fit the observations and actions of"):
-        models.fit(agent, some, config.Sokoban("embedded-test", bound=12))
+        models.fit(agent, some, SokobanSettings("embedded-test", bound=12))

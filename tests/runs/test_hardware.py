@@ -11,13 +11,14 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config, paper
+from wmg import config, paper, registry
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c
-from wmg.runs import checkpoint, hardware, runfolder, train
+from wmg.runs import hardware, runfolder, train
 
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
-    env = checkpoint.make_env(config.Pathfinding())
+    env = registry.make_env(PathfindingSettings())
     advance = hardware.over_runs(env, 16)
     for index, seed in enumerate((0, 9)):
         numbers = config.Hyper(
@@ -35,10 +36,10 @@ def test_no_number_seed_or_step_count_compiles_anew(caplog):
 
 
 def start_batch(runs):
-    env = checkpoint.make_env(config.Pathfinding(nodes=3))
+    env = registry.make_env(PathfindingSettings(nodes=3))
     some = tiny.settings(
         runs=runs,
-        env=config.Pathfinding(nodes=3),
+        env=PathfindingSettings(nodes=3),
         agent=dataclasses.replace(tiny.AGENT, layers=1),
         vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
     )
@@ -80,8 +81,10 @@ def test_on_a_gpu_a_run_alone_is_the_same_as_among_others_within_rounding():
 
 SHARDED = """
 import logging, jax, numpy as np
-import tiny, test_parallel
-from wmg import efficiency, parallel
+import tiny
+from runs import test_hardware as test_parallel
+from wmg.play import goal_test as efficiency
+from wmg.runs import hardware as parallel
 from wmg.config import Goal
 from wmg.runs.active_runs import Roster
 env, runs, hyper = test_parallel.start_batch(4)
@@ -158,8 +161,8 @@ def matmul_precisions(text):
 @pytest.mark.parametrize(("precision", "expected"), [("float32", "HIGHEST"), ("tf32", "HIGH")])
 def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision, expected):
     """The program's text: what JAX hands to the compiler."""
-    env = checkpoint.make_env(config.Pathfinding(nodes=3))
-    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    env = registry.make_env(PathfindingSettings(nodes=3))
+    settings = tiny.settings(env=PathfindingSettings(nodes=3))
     run = hardware.take(train.start_runs(settings, env), 0)
 
     def learn(run):
@@ -171,8 +174,8 @@ def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision
 
 
 def test_on_a_cpu_the_precision_changes_no_bit():
-    env = checkpoint.make_env(config.Pathfinding(nodes=3))
-    settings = tiny.settings(env=config.Pathfinding(nodes=3))
+    env = registry.make_env(PathfindingSettings(nodes=3))
+    settings = tiny.settings(env=PathfindingSettings(nodes=3))
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
     agents = [
         hardware.over_runs(env, 4, precision=precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]

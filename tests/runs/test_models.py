@@ -14,10 +14,14 @@ from probes import tiny_gru, tiny_wmg
 from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
-from wmg.agents.wmg import with_slots
-from wmg.config import BadInput
+from wmg import config, registry
+from wmg.agents.baselines.settings import DepthSettings, RandomSettings
+from wmg.agents.wmg.agent import with_slots
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import checkpoint, models, runfolder, runlog, train
+from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec
 
 SPEC = EnvSpec(ObservationSpec(3), actions=2, max_steps=8, metric="reward")
@@ -111,9 +115,9 @@ def test_a_run_is_found_where_the_levels_it_was_trained_on_are_not(
     tmp_path,
 ):
     folder = tmp_path / "run"
-    settings = tiny.settings(env=config.Sokoban("unfiltered-train", cells=57), runs=2)
-    there = dataclasses.replace(settings, env=config.Sokoban("embedded-test", cells=57))
-    runs = train.start_runs(there, checkpoint.make_env(there.env))
+    settings = tiny.settings(env=SokobanSettings("unfiltered-train", cells=57), runs=2)
+    there = dataclasses.replace(settings, env=SokobanSettings("embedded-test", cells=57))
+    runs = train.start_runs(there, registry.make_env(there.env))
     runfolder.create(folder, settings, None)
     logs = runlog.Logs(folder / runfolder.LOGS, 2, [0, 0])
     runfolder.Store(folder, logs).save(runs, 0, 0.0, 0.0)
@@ -166,7 +170,7 @@ def test_a_name_that_nothing_has_is_answered_with_all_names(shelf):
 @pytest.mark.parametrize("n", [1, 12])
 def test_depth_n_is_an_agent_of_that_depth(n):
     agent, settings = models.find(f"depth-{n}")
-    assert agent.depth == n and settings == config.Config(agent=config.Depth(depth=n))
+    assert agent.depth == n and settings == config.Config(agent=DepthSettings(depth=n))
 
 
 @pytest.mark.parametrize("n", [0, 257])
@@ -183,44 +187,44 @@ def test_what_is_almost_a_baseline_is_no_model(name):
 def test_a_baseline_is_found_even_where_a_folder_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "random").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert models.find("random")[1].agent == config.Random()
+    assert models.find("random")[1].agent == RandomSettings()
 
 
 def test_a_depth_agent_is_made_anew_to_remember_a_larger_graph():
-    env, agent = models.fit(*models.find("depth-2"), config.Pathfinding(nodes=13))
+    env, agent = models.fit(*models.find("depth-2"), PathfindingSettings(nodes=13))
     assert env.spec.max_steps == 24 and (agent.depth, agent.nodes) == (2, 13)
 
 
 def test_the_random_agent_is_made_anew_for_the_actions_of_any_environment():
-    env, agent = models.fit(*models.find("random"), config.BabyAI("GoToLocal", "image"))
+    env, agent = models.fit(*models.find("random"), BabyAISettings("GoToLocal", "image"))
     assert (env.level, env.observation, agent.actions) == ("GoToLocal", "image", 7)
 
 
 def test_a_depth_agent_is_refused_what_is_not_pathfinding():
     message = "the Depth-n agent only plays Pathfinding"
-    assert refusal(models.fit, *models.find("depth-2"), config.BabyAI()) == message
+    assert refusal(models.fit, *models.find("depth-2"), BabyAISettings()) == message
 
 
 def test_an_agent_of_one_level_plays_another_with_more_things():
-    settings = tiny.settings(env=config.BabyAI("GoToObj"))
-    env = checkpoint.make_env(settings.env)
-    made = checkpoint.make_agent(settings.agent, env, jax.random.key(0))
-    other, agent = models.fit(made, settings, config.BabyAI("PickupLoc"))
+    settings = tiny.settings(env=BabyAISettings("GoToObj"))
+    env = registry.make_env(settings.env)
+    made = registry.make_agent(settings.agent, env.spec, jax.random.key(0))
+    other, agent = models.fit(made, settings, BabyAISettings("PickupLoc"))
     assert agent is made and other.level == "PickupLoc"
-    flat = config.BabyAI("PickupLoc", "flat")
+    flat = BabyAISettings("PickupLoc", "flat")
     assert refusal(models.fit, made, settings, flat).startswith("the model does not fit")
-    image = config.BabyAI("PickupLoc", "image")
+    image = BabyAISettings("PickupLoc", "image")
     assert refusal(models.fit, made, settings, image).startswith("the WMG agent takes no image")
 
 
 def test_a_trained_agent_stays_what_it_is_on_a_larger_graph(folder):
     found, settings = models.find(str(folder))
-    env, agent = models.fit(found, settings, config.Pathfinding(nodes=13))
+    env, agent = models.fit(found, settings, PathfindingSettings(nodes=13))
     assert env.spec.max_steps == 24 and agent is found
 
 
 def test_a_trained_agent_is_refused_other_observations(folder):
-    env = config.Pathfinding(pattern=3)
+    env = PathfindingSettings(pattern=3)
     message = f"the model does not fit the observations and actions of {env}"
     assert refusal(models.fit, *models.find(str(folder)), env) == message
 
@@ -305,14 +309,12 @@ def test_more_slots_that_are_there_from_the_start_do_change_the_first_step():
 def test_a_lengthened_agent_still_fits_its_config(folder):
     found, settings = models.find(str(folder))
     longer = models.lengthen(found, 7, None, "as oldest")
-    assert models.fit(longer, settings, config.Pathfinding(nodes=13))[1] is longer
+    assert models.fit(longer, settings, PathfindingSettings(nodes=13))[1] is longer
 
 
 def test_a_model_that_was_saved_comes_back_the_same(tmp_path):
     settings = tiny.settings()
-    made = checkpoint.make_agent(
-        settings.agent, checkpoint.make_env(settings.env), jax.random.key(3)
-    )
+    made = registry.make_agent(settings.agent, registry.make_env(settings.env), jax.random.key(3))
     checkpoint.save_model(tmp_path / "m.safetensors", made, settings)
     assert eqx.tree_equal(models.find(str(tmp_path / "m.safetensors"))[0], made)
 

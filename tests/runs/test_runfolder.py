@@ -9,8 +9,8 @@ import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config
-from wmg.config import BadInput
 from wmg.runs import runfolder, train
+from wmg.tools.errors import BadInput
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tiny import time_limit
 
-from wmg.config import BadInput
 from wmg.runs import runlog
+from wmg.tools.errors import BadInput
 
 RECORD = {
     "steps": 10008,

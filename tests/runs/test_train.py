@@ -15,11 +15,16 @@ from probes import PaysActionOne
 from small_boxoban import files, small_boxoban, zipped  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config
-from wmg.config import BadInput, Config
+from wmg import config, registry
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban import boxoban
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.play.goal_test import Trial
 from wmg.runs import checkpoint, hardware, runfolder, train
+from wmg.tools.errors import BadInput
 
 SAVED_PARTS = (
     "agent.", "optimizer.", "scene.state.", "scene.observation.", "scene.memory.", "key",
@@ -259,7 +264,7 @@ def test_a_folder_is_resumed_or_a_branch_but_not_both(whole, tmp_path):
 def test_a_run_that_diverged_goes_on_in_a_branch(whole, tmp_path):
     parent = shutil.copytree(whole, tmp_path / "parent")
     settings = tiny.settings(runs=2, steps=528)
-    like = jax.eval_shape(lambda: train.start_runs(settings, checkpoint.make_env(settings.env)))
+    like = jax.eval_shape(lambda: train.start_runs(settings, registry.make_env(settings.env)))
     state = runfolder.load_state(parent, like)
     assert state is not None
     runs, header = state
@@ -280,7 +285,7 @@ def test_a_branch_without_its_parents_state_is_not_begun_from_scratch(whole, tmp
     "change, name",
     [
         ({"agent": dataclasses.replace(tiny.AGENT, slots=4)}, "agent.slots = 3, not 4"),
-        ({"env": config.Pathfinding(nodes=8)}, "env.nodes = 7, not 8"),
+        ({"env": PathfindingSettings(nodes=8)}, "env.nodes = 7, not 8"),
         ({"t_max": 8}, "t_max = 16, not 8"),
         ({"runs": 3}, "runs = 2, not 3"),
         ({"seed": 7}, "seed = 0, not 7"),
@@ -369,10 +374,10 @@ def test_short_windows_cut_episodes(tmp_path):
 
 
 def test_sizes_that_cannot_fit_are_refused_before_anything_is_made(tmp_path):
-    huge = tiny.settings(agent=config.WMG(memo_size=65_536, heads=65_536, head_size=1024))
+    huge = tiny.settings(agent=WMGSettings(memo_size=65_536, heads=65_536, head_size=1024))
     with pytest.raises(BadInput, match=r"1 run\(s\) .* need about [\d,]+ GiB"):
         train.train(huge, tmp_path / "run")
-    memories = tiny.settings(agent=config.WMG(memo_size=65_536, slots=65_536))
+    memories = tiny.settings(agent=WMGSettings(memo_size=65_536, slots=65_536))
     with pytest.raises(BadInput, match="GiB"):
         train.train(memories, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
@@ -392,7 +397,7 @@ GOAL = config.Goal(0.95, 60)
 
 def aims(**changes):
     """Runs with a goal: one learns quickly, one slowly, one not at all, and one diverges."""
-    agent = config.GRU(embedding=2, size=2, actor_critic=4)
+    agent = GRUSettings(embedding=2, size=2, actor_critic=4)
     rates = "learning_rate=0.05,0.01,1e-9,1e38"
     base = {"env": None, "agent": agent, "steps": 300, "report_every": 12, "goal": GOAL}
     return config.Config(**{**base, "runs": 4, "seed": 5, "vary": (rates,), **changes})
@@ -591,13 +596,13 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
 
 
 def test_a_run_keeps_its_levels_when_others_become_available(small_boxoban, tmp_path):  # noqa: F811
-    agent = config.WMG(memory="none", layers=1, heads=1, head_size=4, hidden=4, actor_critic=4)
-    asked = Config(config.Sokoban(), agent, t_max=4, steps=48, report_every=16)
+    agent = WMGSettings(memory="none", layers=1, heads=1, head_size=4, hidden=4, actor_critic=4)
+    asked = Config(SokobanSettings(), agent, t_max=4, steps=48, report_every=16)
     tiny.stop_after(asked, tmp_path / "run", 1)
     (tmp_path / "boxoban.zip").write_bytes(zipped(files()))
     boxoban.import_boxoban(str(tmp_path / "boxoban.zip"))
     saved = runfolder.read_config(tmp_path / "run")
-    assert saved.env == config.Sokoban(levels="embedded-train")
+    assert saved.env == SokobanSettings(levels="embedded-train")
     with pytest.raises(
         BadInput, match=r"made with env\.levels = 'embedded-train', not 'unfiltered"
     ):

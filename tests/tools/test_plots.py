@@ -7,8 +7,8 @@ import unittest.mock
 import numpy as np
 import pytest
 
-from wmg.config import BadInput
 from wmg.tools import plots
+from wmg.tools.errors import BadInput
 
 nan = np.nan
 

@@ -10,12 +10,14 @@ from tiny import keys_may_be_split_up  # noqa: F401
 pytest.importorskip("optuna")
 
 from wmg import paper
-from wmg.config import GRU, BadInput, Goal
+from wmg.agents.gru.settings import GRUSettings
+from wmg.config import Goal
 from wmg.play.goal_test import Trial
 from wmg.runs import train
+from wmg.tools.errors import BadInput
 from wmg.tuner import objective, study, worker
 
-SMALL = tiny.settings(agent=GRU(embedding=4, size=4, actor_critic=4), steps=96)
+SMALL = tiny.settings(agent=GRUSettings(embedding=4, size=4, actor_critic=4), steps=96)
 """The quickest to compile."""
 VALUES = [
     {"learning_rate": 1e-4, "discount": 0.5, "layers": 2},

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from wmg.config import BadInput
 from wmg.tools import plots
+from wmg.tools.errors import BadInput
 from wmg.tuner import plot, study, worker
 
 

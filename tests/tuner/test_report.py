@@ -9,7 +9,7 @@ pytest.importorskip("optuna")
 
 import tiny
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.tuner import objective, posterior, report, study, worker
 
 GRID = {"learning_rate": [1e-5, 1e-4, 1e-3], "layers": [1, 2, 3]}

@@ -8,7 +8,13 @@ import pytest
 from tiny import time_limit
 
 from wmg import paper
-from wmg.config import CNNGRU, GRU, WMG, BabyAI, BadInput, Config, Sokoban
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.sokoban.settings import SokobanSettings
+from wmg.tools.errors import BadInput
 from wmg.tuner import space
 
 SETTINGS = Config()
@@ -20,21 +26,21 @@ OF_WMG = {"head_size", "heads", "hidden", "layers"}
 
 
 @pytest.mark.parametrize("agent, own", [
-    (WMG(), OF_WMG | {"slots", "memo_size"}),
-    (WMG("none", 0, 0), OF_WMG),
-    (WMG("observations"), OF_WMG),
-    (GRU(), {"embedding", "size"}),
-    (CNNGRU(), {"embedding", "size", "channels.1", "channels.2", "channels.3"}),
+    (WMGSettings(), OF_WMG | {"slots", "memo_size"}),
+    (WMGSettings("none", 0, 0), OF_WMG),
+    (WMGSettings("observations"), OF_WMG),
+    (GRUSettings(), {"embedding", "size"}),
+    (CNNGRUSettings(), {"embedding", "size", "channels.1", "channels.2", "channels.3"}),
 ])  # fmt: skip
 def test_each_agent_has_the_papers_hyperparameters(agent, own):
-    assert space.paper_grid(Config(env=BabyAI(), agent=agent)).keys() == SHARED | own
+    assert space.paper_grid(Config(env=BabyAISettings(), agent=agent)).keys() == SHARED | own
 
 
 def test_sokoban_has_its_rewards_too():
-    grid = space.paper_grid(Config(env=Sokoban()))
+    grid = space.paper_grid(Config(env=SokobanSettings()))
     assert grid["rewards.1"] == [-0.02, -0.01, 0.0] and grid["rewards.4"] == [2, 5, 10, 15, 20]
-    changed = space.apply(Config(env=Sokoban()), {"rewards.1": -0.01, "rewards.4": 5.0})
-    assert changed.env == Sokoban(rewards=(-0.01, 1.0, -1.0, 5.0))
+    changed = space.apply(Config(env=SokobanSettings()), {"rewards.1": -0.01, "rewards.4": 5.0})
+    assert changed.env == SokobanSettings(rewards=(-0.01, 1.0, -1.0, 5.0))
 
 
 def test_the_paper_counts_of_values_are_complete():
@@ -74,7 +80,7 @@ def test_values_are_applied_and_read_back():
 
 
 def test_options_name_every_value_once():
-    cnn = Config(env=BabyAI(observation="image"), agent=CNNGRU())
+    cnn = Config(env=BabyAISettings(observation="image"), agent=CNNGRUSettings())
     changed = space.apply(cnn, {"channels.1": 12, "channels.3": 64, "entropy": 0.1})
     words = space.options(changed, ["channels.1", "channels.3", "entropy", "t_max"])
     assert words == [

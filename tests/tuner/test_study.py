@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from optuna.samplers import RandomSampler, TPESampler
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.tuner import study
 from wmg.tuner.sampler import DGDSampler
 from wmg.tuner.study import Plan

@@ -18,7 +18,7 @@ import optuna
 import postgres
 from optuna.trial import TrialState, create_trial
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.tuner import study, worker
 from wmg.tuner.study import Plan
 

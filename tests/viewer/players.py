@@ -8,13 +8,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg.config import GRU, WMG, Config, Pathfinding, Random, Sokoban
-from wmg.runs import checkpoint, models
+from wmg import registry
+from wmg.agents.baselines.settings import RandomSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
+from wmg.runs import models
 from wmg.viewer import server
 from wmg.viewer.play import Player
 from wmg.viewer.session import Session
 
-TINY = WMG(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
+TINY = WMGSettings(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
 
 
 @functools.cache
@@ -27,8 +33,8 @@ def shipped(name):
 @functools.cache
 def fresh(env, agent=TINY, name="fresh"):
     """An agent of any numbers. To draw them in numpy takes no compiling."""
-    made, chance = checkpoint.make_env(env), np.random.default_rng(0)
-    like = eqx.filter_eval_shape(lambda: checkpoint.make_agent(agent, made, jax.random.key(0)))
+    made, chance = registry.make_env(env), np.random.default_rng(0)
+    like = eqx.filter_eval_shape(lambda: registry.make_agent(agent, made.spec, jax.random.key(0)))
     drawn = jax.tree.map(lambda leaf: jnp.asarray(chance.normal(size=leaf.shape), leaf.dtype), like)
     return Player(name, drawn, made, Config(env=env, agent=agent))
 
@@ -42,15 +48,15 @@ def babyai():
 
 
 def sokoban():
-    return fresh(Sokoban(levels="embedded-test"))
+    return fresh(SokobanSettings(levels="embedded-test"))
 
 
 def gru():
-    return fresh(Pathfinding(), GRU(embedding=8, size=8, actor_critic=8), "gru")
+    return fresh(PathfindingSettings(), GRUSettings(embedding=8, size=8, actor_critic=8), "gru")
 
 
-def random(env=Pathfinding()):  # noqa: B008
-    return fresh(env, Random(), "random")
+def random(env=PathfindingSettings()):  # noqa: B008
+    return fresh(env, RandomSettings(), "random")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg.config import Pathfinding
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.viewer import recording
 from wmg.viewer.play import Track
 
@@ -148,7 +148,7 @@ def test_agents_without_attention_show_everything_else(make):
 @pytest.mark.parametrize(("kept", "slots"), [("observations", 3), ("none", 0)])
 def test_agents_that_keep_something_else_than_memos_are_shown_too(kept, slots):
     agent = dataclasses.replace(players.TINY, memory=kept)
-    track = Track(players.fresh(Pathfinding(nodes=4), agent), 0)
+    track = Track(players.fresh(PathfindingSettings(nodes=4), agent), 0)
     track.act(0, None, ())
     about = track.player.about()["attention"]
     assert (about["memory"], about["slots"]) == (kept, slots)

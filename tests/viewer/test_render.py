@@ -9,13 +9,15 @@ import jax
 import numpy as np
 import pytest
 
-from wmg.config import BadInput, Pathfinding, Random, Sokoban
-from wmg.envs import BabyAI
-from wmg.envs.babyai.env import Layout
+from wmg import registry
+from wmg.agents.baselines.settings import RandomSettings
+from wmg.envs.babyai.env import BabyAI, Layout
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban.levels import from_text
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.play import evaluate
-from wmg.runs import checkpoint
 from wmg.tools.draw import blank
+from wmg.tools.errors import BadInput
 from wmg.viewer import render
 
 LAYOUT = Layout((2, 3), 0, (("ball", "red", 4, 4),), "go to the red ball")
@@ -28,17 +30,17 @@ def room():
 
 @functools.cache
 def graph():
-    return checkpoint.make_env(Pathfinding(nodes=3, pattern=2))
+    return registry.make_env(PathfindingSettings(nodes=3, pattern=2))
 
 
 @functools.cache
 def board():
-    shapes = checkpoint.make_env(Sokoban(bound=6), shapes_only=True)
+    shapes = registry.make_env(SokobanSettings(bound=6), shapes_only=True)
     return dataclasses.replace(shapes, levels=from_text("######\n#@$ .#\n######", 6))
 
 
 def random_agent(env):
-    return checkpoint.make_agent(Random(), env, jax.random.key(0))
+    return registry.make_agent(RandomSettings(), env.spec, jax.random.key(0))
 
 
 def test_every_environment_of_the_package_has_pictures_and_texts():

@@ -9,7 +9,7 @@ import urllib.parse
 import pytest
 from viewer import players
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.viewer import server
 from wmg.viewer.page_files import page_files
 

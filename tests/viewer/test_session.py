@@ -8,12 +8,15 @@ import pytest
 import tiny
 from viewer import players
 
-from wmg.config import BabyAI, BadInput, Pathfinding, Sokoban
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.scenery import Choice
+from wmg.envs.sokoban.settings import SokobanSettings
+from wmg.tools.errors import BadInput
 from wmg.viewer import recording, session
 from wmg.viewer.session import Session
 
-SMALL = Pathfinding(nodes=4)
+SMALL = PathfindingSettings(nodes=4)
 OWN_LEVEL = "#####\n#@$.#\n#####"
 
 
@@ -25,7 +28,7 @@ def shared():
 
 @pytest.fixture(scope="module")
 def warehouse():
-    return Session([players.random(Sokoban(levels="embedded-test"))])
+    return Session([players.random(SokobanSettings(levels="embedded-test"))])
 
 
 @pytest.fixture
@@ -180,7 +183,7 @@ def test_agents_of_different_environments_are_not_shown_together():
 
 
 def test_agents_that_see_the_same_episodes_differently_are():
-    both = [players.random(BabyAI("GoToObj", seen)) for seen in ("factored", "flat")]
+    both = [players.random(BabyAISettings("GoToObj", seen)) for seen in ("factored", "flat")]
     session.check_players(both)
 
 
@@ -194,7 +197,7 @@ def test_only_solved_episodes_are_recorded_if_so_asked():
 def test_recording_gives_up_on_an_agent_that_solves_too_little(monkeypatch):
     monkeypatch.setattr(session, "TRIES", 1)
     with pytest.raises(BadInput, match="random solved 0 of 1 episodes, which is less than the 1"):
-        session.record([players.random(Sokoban(levels="embedded-test"))], 0, 1, solved=True)
+        session.record([players.random(SokobanSettings(levels="embedded-test"))], 0, 1, solved=True)
 
 
 def test_others_are_answered_while_a_board_is_read(monkeypatch):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg.config import BadInput
 from wmg.tools.draw import INK, PAPER, write
+from wmg.tools.errors import BadInput
 from wmg.viewer import recording, render, video
 from wmg.viewer.play import Track
 

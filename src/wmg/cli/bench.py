@@ -12,7 +12,9 @@ import tyro
 from wmg import paper
 from wmg.cli.options import parse
 from wmg.cli.start import prepare_jax, require_new, split_name, threads_for
-from wmg.config import BadInput, Config
+from wmg.config import Config
+from wmg.tools import files
+from wmg.tools.errors import BadInput
 
 LONGEST = 86_400
 """Seconds of a measurement."""
@@ -57,7 +59,7 @@ def run(args: list[str]) -> int:
     if not 0 < options.seconds <= LONGEST:
         raise BadInput(f"seconds must be above 0 and at most {LONGEST:,}, got {options.seconds}")
     require_new(options.out)
-    from wmg.runs import bench, checkpoint
+    from wmg.runs import bench
 
     prepare_jax(os.cpu_count() or 1 if options.env_only else threads_for(options.config))
     if options.env_only:
@@ -70,7 +72,7 @@ def run(args: list[str]) -> int:
     text = jsonlib.dumps(data)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_atomically(options.out, (text + "\n").encode())
+        files.write_atomically(options.out, (text + "\n").encode())
     if options.json:
         print(text)
     else:

@@ -6,7 +6,10 @@ from typing import Any
 
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
-from wmg.config import BadInput, Config, Pathfinding
+from wmg.config import Config
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.tools import files
+from wmg.tools.errors import BadInput
 
 RELEASED_HEADS = 6
 """Attention heads of the authors' released Pathfinding models, which come without settings."""
@@ -93,7 +96,7 @@ def read_theirs(source: pathlib.Path, options: Convert) -> tuple[Any, Config]:
     if options.heads is None and settings.agent.name == "wmg":
         print(f"assuming {heads} attention heads; if not so, give --heads or --settings")
     try:
-        models.fit(agent, settings, Pathfinding())
+        models.fit(agent, settings, PathfindingSettings())
     except BadInput:
         raise BadInput(
             f"{source} was not trained on Pathfinding: give its settings file with --settings"
@@ -106,12 +109,11 @@ def write_theirs(
 ) -> None:
     """Write a model in the authors' form and, if asked to, its settings."""
     from wmg.interop import official, official_settings, torch_file
-    from wmg.runs import checkpoint
 
     if beside is None:
         torch_file.write_pth(path, official.export_weights(agent))
         return
     text = official_settings.format_settings(official_settings.settings_from_config(settings))
     torch_file.write_pth(path, official.export_weights(agent))
-    checkpoint.write_atomically(beside, text.encode())
+    files.write_atomically(beside, text.encode())
     print(f"wrote {beside}")

@@ -9,7 +9,7 @@ import tyro
 
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)

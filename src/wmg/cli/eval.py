@@ -9,8 +9,9 @@ from typing import Any, Literal
 import tyro
 
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, remark_on_levels, require_new, split_name
-from wmg.config import BadInput, Env, Sokoban
+from wmg.cli.start import find_model, remark_on, require_new, split_name
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Eval:
     depth-N. Sokoban plays every level of --levels once, test if not given: a split, a bank or a
     file, as --env.levels."""
 
-    env: tyro.conf.AvoidSubcommands[Env]
+    env: tyro.conf.AvoidSubcommands[EnvSettings]
     episodes: int | None = None
     """How many (default: 1000; of Sokoban, all levels)."""
     test_seed: int = 1
@@ -50,9 +51,10 @@ def run(args: list[str]) -> int:
     args = [re.sub("^--levels(?==|$)", "--env.levels", arg) for arg in args]
     agent, settings, played_on = find_model(name, args)
     options = parse(Eval, args, "wmg eval MODEL", env=played_on)
-    from wmg.runs import checkpoint, hardware, models
+    from wmg.runs import hardware, models
+    from wmg.types import LevelEnv
 
-    options = dataclasses.replace(options, env=checkpoint.settle(options.env))
+    options = dataclasses.replace(options, env=options.env.pinned())
     env, agent = models.fit(agent, settings, options.env)
     if options.slots is not None:
         agent = models.lengthen(agent, options.slots, options.oldest_age, options.older)
@@ -61,7 +63,7 @@ def run(args: list[str]) -> int:
     if not 0 <= options.test_seed < 2**31:
         raise BadInput(f"test_seed must be from 0 to {2**31 - 1:,}, got {options.test_seed}")
     require_new(options.out)
-    play = play_levels if isinstance(options.env, Sokoban) else play_episodes
+    play = play_levels if isinstance(env, LevelEnv) else play_episodes
     with hardware.products(settings.precision):
         play(name, env, agent, options)
     return 0
@@ -92,8 +94,7 @@ def play_levels(name: str | None, env: Any, agent: Any, options: Eval) -> None:
     from wmg.play import level_test
 
     settings = options.env
-    assert isinstance(settings, Sokoban)
-    remark_on_levels(settings)
+    remark_on(settings)
     count = level_test.count_levels(env, options.episodes)
     other = level_test.read(options.against, settings, count) if options.against else None
     played = level_test.play_levels(
@@ -107,13 +108,13 @@ def play_levels(name: str | None, env: Any, agent: Any, options: Eval) -> None:
     if options.out:
         level_test.save(options.out, played, settings, **how)
     if options.json:
-        played_on = {"bank": settings.levels, "max_steps": settings.max_steps}
+        played_on = {"bank": settings.bank, "max_steps": env.spec.max_steps}
         print(jsonlib.dumps({**how, **played_on, **found, "against": compared}))
         return
     low, high = found["interval"]
     print(
         f"{name}: solved {found['share']:.1%} ({low:.1%} to {high:.1%}) of {found['levels']:,} "
-        f"levels of {settings.levels} in {settings.max_steps} steps"
+        f"levels of {settings.bank} in {env.spec.max_steps} steps"
     )
     if compared:
         print(

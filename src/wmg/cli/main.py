@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 from wmg import __version__
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import tyro
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 Options = TypeVar("Options")
 

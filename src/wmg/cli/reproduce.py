@@ -8,8 +8,9 @@ import sys
 from wmg import paper
 from wmg.cli.options import parse
 from wmg.cli.start import prepare_jax, split_name, threads_for
-from wmg.config import BadInput, Precision
+from wmg.config import Precision
 from wmg.paper.target import Target
+from wmg.tools.errors import BadInput
 
 LARGEST = 100_000_000
 """Steps or runs of any target are fewer."""

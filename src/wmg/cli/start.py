@@ -6,10 +6,13 @@ import importlib.util
 import os
 import pathlib
 import sys
-import typing
 from typing import Any
 
-from wmg.config import BadInput, Baseline, Config, Env, Pathfinding, Sokoban
+from wmg import registry
+from wmg.config import Config
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -19,7 +22,7 @@ def split_name(args: list[str]) -> tuple[str | None, list[str]]:
     return None, args
 
 
-def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
+def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSettings]:
     """The agent that a user names, its config, and what it plays unless options say otherwise."""
     if not name and not {"-h", "--help"} & set(args):
         raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
@@ -28,8 +31,8 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, Env]:
     prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
     assert settings.env is not None  # or there would be no agent
-    baseline = isinstance(settings.agent, Baseline)
-    return agent, settings, held_out(named_env(args) if baseline else settings.env)
+    shown = settings.env if settings.agent.learns else named_env(args)
+    return agent, settings, shown.held_out()
 
 
 def option_value(args: list[str], flag: str) -> str | None:
@@ -62,32 +65,19 @@ def pick_run(args: list[str]) -> int | None:
     return None if text is None else int(text)
 
 
-def named_env(args: list[str]) -> Env:
+def named_env(args: list[str]) -> EnvSettings:
     """The first environment that has all settings which options name: a baseline plays any."""
     options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
     options = {option.removeprefix("--env.").replace("-", "_") for option in options}
-    for kind in typing.get_args(Env):
-        if options <= {field.name for field in dataclasses.fields(kind)}:
-            return kind()
-    return Pathfinding()
+    kinds = [registry.settings_class(EnvSettings, name) for name in registry.ENVS]
+    fits = [k for k in kinds if options <= {field.name for field in dataclasses.fields(k)}]
+    return (fits or [PathfindingSettings])[0]()
 
 
-def held_out(env: Env) -> Env:
-    """An environment as it is tested: where levels are given, those nothing is trained on."""
-    return dataclasses.replace(env, levels="test") if isinstance(env, Sokoban) else env
-
-
-def remark_on_levels(env: Env | None) -> None:
-    """Say so where Sokoban is about to be played on other levels than the paper's."""
-    from wmg.runs import checkpoint
-
-    settled = env and checkpoint.settle(env)
-    if isinstance(settled, Sokoban) and settled.levels.startswith("embedded-"):
-        print(
-            f"playing the levels {settled.levels}, which come with wmg: figures comparable with "
-            "the paper need Boxoban, which `wmg data boxoban` gets",
-            file=sys.stderr,
-        )
+def remark_on(env: EnvSettings | None) -> None:
+    """Say what a user should know before this environment is played."""
+    if env is not None and (remark := env.remark()):
+        print(remark, file=sys.stderr)
 
 
 LARGE = 800_000

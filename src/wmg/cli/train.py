@@ -15,11 +15,12 @@ from wmg.cli.options import parse
 from wmg.cli.start import (  # fmt: skip
     option_value,
     prepare_jax,
-    remark_on_levels,
+    remark_on,
     split_name,
     threads_for,
 )
-from wmg.config import BadInput, Config, Goal, to_dict
+from wmg.config import Config, Goal, to_dict
+from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ def run(args: list[str]) -> int:
     from wmg.runs import train as trainer
 
     prepare_jax(threads_for(settings))
-    remark_on_levels(settings.env)
+    remark_on(settings.env)
     mirrors = tuple(runlog.open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
     with contextlib.ExitStack() as stack:
         for mirror in mirrors:

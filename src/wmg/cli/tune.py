@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from wmg import paper
 from wmg.cli.options import parse
 from wmg.cli.start import prepare_jax, require_new, split_name
-from wmg.config import BadInput, Config
+from wmg.config import Config
+from wmg.tools import files
+from wmg.tools.errors import BadInput
 
 if TYPE_CHECKING:
     from wmg.tuner.study import Shared
@@ -361,7 +363,6 @@ def final(args: list[str]) -> int:
     options = parse(Final, args, "wmg tune final STUDY")
     check_counts(options, runs=1, lanes=1)
     require_new(options.out)
-    from wmg.runs import checkpoint
     from wmg.tuner import report
 
     name = report.prepare_final(options.storage, names, options.of, options.runs)
@@ -371,6 +372,6 @@ def final(args: list[str]) -> int:
     text = jsonlib.dumps(found, indent=2)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_atomically(options.out, (text + "\n").encode())
+        files.write_atomically(options.out, (text + "\n").encode())
     print(text if options.json else report.describe_final(found))
     return 0

@@ -8,7 +8,9 @@ import tyro
 
 from wmg.cli.options import parse
 from wmg.cli.start import find_model, require_new, split_name
-from wmg.config import BadInput, Baseline, Env
+from wmg.settings import EnvSettings
+from wmg.tools import files
+from wmg.tools.errors import BadInput
 from wmg.viewer import LARGEST_SEED
 
 
@@ -17,7 +19,7 @@ class View:
     """Watch an agent in the browser and play along; MODEL is a file, a run folder, a shipped
     name, random or depth-N."""
 
-    env: tyro.conf.AvoidSubcommands[Env]
+    env: tyro.conf.AvoidSubcommands[EnvSettings]
     versus: str | None = None
     """A second model, side by side on the same episodes."""
     run: int | None = None
@@ -52,12 +54,11 @@ def run(args: list[str]) -> int:
     check(options)
     import jax
 
-    from wmg.runs import checkpoint
     from wmg.viewer.session import Session
 
     # The viewer's programs are many and small: kept, they halve the time until it shows.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    options = dataclasses.replace(options, env=checkpoint.settle(options.env))
+    options = dataclasses.replace(options, env=options.env.pinned())
     players = [make_player(name or "", agent, settings, options.env, options.greedy)]
     if options.versus is not None:
         players.append(find_rival(options))
@@ -89,7 +90,7 @@ def check(options: View) -> None:
         raise BadInput("host must name an address: 127.0.0.1 is this machine alone")
 
 
-def make_player(name: str, agent: Any, settings: Any, env: Env, greedy: bool) -> Any:
+def make_player(name: str, agent: Any, settings: Any, env: EnvSettings, greedy: bool) -> Any:
     """An agent that is ready to play."""
     from wmg.runs import models
     from wmg.viewer.play import Player
@@ -104,7 +105,7 @@ def find_rival(options: View) -> Any:
 
     assert options.versus is not None
     agent, settings = models.find(options.versus)
-    baseline = isinstance(settings.agent, Baseline)
+    baseline = not settings.agent.learns
     same = settings.env is not None and settings.env.name == options.env.name
     if not baseline and not same:
         raise BadInput(f"{options.versus} plays another environment than {options.env.name}")
@@ -117,14 +118,13 @@ def find_rival(options: View) -> Any:
 
 def save(players: list[Any], options: View) -> None:
     """Record episodes, and write them."""
-    from wmg.runs import checkpoint
     from wmg.viewer import export, recording, session, video
 
     recorded = session.record(players, options.seed, options.episodes, options.solved)
     if options.export is not None:
         episodes = [episode for episode, _ in recorded]
         file = recording.to_json(session.about(players), episodes, "sqrt8")
-        checkpoint.write_atomically(options.export, export.export(file).encode())
+        files.write_atomically(options.export, export.export(file).encode())
         print(f"wrote {options.export} ({options.export.stat().st_size / 1e6:.2f} MB)")
     if options.video is not None:
         video.save(options.video, [tracks for _, tracks in recorded], options.fps)

@@ -19,13 +19,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from wmg import config
-from wmg.config import BadInput
-from wmg.envs import BabyAI, Pathfinding, Sokoban
-from wmg.envs.babyai.levels import LEVELS
+from wmg import config, registry
+from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.picture import mission_text
+from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.batch import Batch
-from wmg.runs import checkpoint
+from wmg.envs.pathfinding.env import Pathfinding
+from wmg.envs.sokoban.env import Sokoban
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
 from wmg.types import Env, Observation, ObservationSpec, Step
 from wmg.viewer import render
 
@@ -260,10 +262,10 @@ def _step_all(
 
 def _make(env: Env | str, settings: dict[str, Any]) -> Env:
     if isinstance(env, str):
-        kinds = {kind.name: kind for kind in typing.get_args(config.Env)}
+        kinds = {kind.name: kind for kind in typing.get_args(EnvSettings)}
         if env not in kinds:
             raise BadInput(f"env must be one of {', '.join(kinds)}, got {env!r}")
-        return checkpoint.make_env(config.from_dict(kinds[env], settings, env))
+        return registry.make_env(config.from_dict(kinds[env], settings, env))
     if settings:
         raise BadInput(f"an environment of your own has no setting {next(iter(settings))!r}")
     return env

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wmg.config import BadInput
 from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.vocabulary import ACTIONS, OBJECTS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import Layout
 from wmg.learn import host as hosts
 from wmg.play.evaluate import Episodes
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, EnvSpec, Observation, ObservationSpec
 
 try:

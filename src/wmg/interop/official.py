@@ -4,6 +4,7 @@
 layer's weight is (out, in) on both sides, and ages are in the authors' order.
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,18 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import agents, config
-from wmg.agents.gru import GRU
+from wmg import config, registry
+from wmg.agents.gru.agent import GRU
+from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.layers import LayerNorm, Linear
-from wmg.agents.wmg import WMG
-from wmg.config import BadInput
+from wmg.agents.wmg.agent import WMG
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.interop.official_settings import (
     config_from_settings,
     is_second_variant,
     read_settings,
 )
 from wmg.interop.torch_file import read_pth
-from wmg.runs import checkpoint
+from wmg.settings import AgentSettings
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, EnvSpec, ObservationSpec
 
 Trained = TypeVar("Trained", WMG, GRU)
@@ -59,22 +62,20 @@ def load(
         if given is None:
             agent = infer_agent(weights, heads)
             return config.Config(agent=agent), build_agent(agent, weights)
-        env = checkpoint.make_env(given.env, shapes_only=True)
+        env = registry.make_env(given.env, shapes_only=True)
         return given, build_agent(given.agent, weights, env.spec)
     except (BadInput, ValueError) as error:  # an agent refuses observations by a ValueError
         raise BadInput(f"{path}: {error}") from None
 
 
-def build_agent(settings: config.Agent, weights: Weights, spec: EnvSpec | None = None) -> WMG | GRU:
+def build_agent(
+    settings: AgentSettings, weights: Weights, spec: EnvSpec | None = None
+) -> WMG | GRU:
     """An agent with these weights, for an environment or, without one, for observations of the
     shape they were trained on."""
     if spec is None:
         spec = EnvSpec(observation_spec(weights), action_count(weights), 1, "reward")
-    values = {k: v for k, v in config.to_dict(settings).items() if k != "name"}
-
-    def make() -> Agent:
-        return agents.make(settings.name, values, spec, jax.random.key(0))
-
+    make = functools.partial(registry.make_agent, settings, spec, jax.random.key(0))
     # Shapes alone, so that a file cannot have more allocated than it holds.
     return import_weights(eqx.filter_eval_shape(make), weights)
 
@@ -123,7 +124,7 @@ def _require_exportable(agent: WMG) -> None:
     if embedding is None:
         raise BadInput("the authors' code has no WMG without a memory")
     second = is_second_variant(
-        config.WMG(
+        WMGSettings(
             shared_heads=agent.actor_critic.critic_hidden is None,
             start="full" if embedding.floor else "empty",
             age="concatenated" if embedding.ages is None else "added",
@@ -200,10 +201,10 @@ def _norm(name: str, layer: LayerNorm) -> Named:
     return [((f"{name}.gamma",), layer.gain), ((f"{name}.beta",), layer.bias)]
 
 
-def infer_agent(weights: Weights, heads: int | None = None) -> config.WMG | config.GRU:
+def infer_agent(weights: Weights, heads: int | None = None) -> WMGSettings | GRUSettings:
     """The agent's settings; shapes tell all but the number of attention heads."""
     if f"{OBSERVATION}.weight" in weights:
-        return config.GRU(
+        return GRUSettings(
             embedding=_shape(weights, OBSERVATION)[0],
             size=_shape(weights, "rnn", "weight_hh")[1],
             actor_critic=_shape(weights, f"{HEAD}.actor_linear_1.layer")[0],
@@ -218,7 +219,7 @@ def infer_agent(weights: Weights, heads: int | None = None) -> config.WMG | conf
     first = "linear_1" if second else "actor_linear_1"
     vector = _shape(weights, MEMO)[0] if memos else core
     ages = _shape(weights, AGE)[1] - 2 if second else _shape(weights, STATE)[1] - vector
-    return config.WMG(
+    return WMGSettings(
         memory="memos" if memos else "observations",
         slots=ages,
         memo_size=vector if memos else 0,

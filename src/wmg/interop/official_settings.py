@@ -5,8 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmg import config
-from wmg.config import BadInput
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.sokoban.settings import SokobanSettings
+from wmg.settings import EnvSettings, is_finite
 from wmg.tools import files
+from wmg.tools.errors import BadInput
 
 Value = bool | int | float | str | None
 
@@ -165,7 +171,7 @@ def config_from_settings(settings: Mapping[str, Value]) -> config.Config:
     env = _env(settings)
     return config.Config(
         env=env,
-        goal=_goal(settings) if isinstance(env, config.BabyAI) else None,
+        goal=_goal(settings) if isinstance(env, BabyAISettings) else None,
         agent=_agent(settings),
         hyper=_hyper(settings),
         t_max=_number(settings, "A3C_T_MAX", int),
@@ -173,23 +179,23 @@ def config_from_settings(settings: Mapping[str, Value]) -> config.Config:
     )
 
 
-def _env(settings: Mapping[str, Value]) -> config.Env:
+def _env(settings: Mapping[str, Value]) -> EnvSettings:
     name = settings.get("ENV", PATHFINDING)
     if name == PATHFINDING:
-        graph = {"NUM_PATTERNS": config.Pathfinding().nodes, **settings}
-        return config.Pathfinding(nodes=_number(graph, "NUM_PATTERNS", int))
+        graph = {"NUM_PATTERNS": PathfindingSettings().nodes, **settings}
+        return PathfindingSettings(nodes=_number(graph, "NUM_PATTERNS", int))
     if name == SOKOBAN:
         return _sokoban(settings)
     if name != BABYAI:
         raise BadInput(f"ENV must be {PATHFINDING}, {BABYAI} or {SOKOBAN}, got {name!r}")
-    return config.BabyAI(
+    return BabyAISettings(
         level=_choice(settings, "BABYAI_ENV_LEVEL", LEVELS),
         observation=_choice(settings, "OBS_ENCODER", ENCODERS),
         reward="binary" if _flag(settings, "BINARY_REWARD") else "minigrid",
     )
 
 
-def _sokoban(settings: Mapping[str, Value]) -> config.Sokoban:
+def _sokoban(settings: Mapping[str, Value]) -> SokobanSettings:
     for name, only in (("SOKOBAN_ROOM_OVERRIDE", None), ("SOKOBAN_BOXES_REQUIRED", SOKOBAN_BOXES)):
         if settings.get(name, only) != only:
             raise BadInput(f"{name} must be {only}, got {settings[name]!r}")
@@ -200,7 +206,7 @@ def _sokoban(settings: Mapping[str, Value]) -> config.Sokoban:
         raise BadInput(
             f"SOKOBAN_DIFFICULTY and SOKOBAN_SPLIT must be one of {known}, got {difficulty} {split}"
         )
-    return config.Sokoban(
+    return SokobanSettings(
         levels=levels,
         observation=_choice(settings, "SOKOBAN_OBSERVATION_FORMAT", BOARDS),
         max_steps=_number(settings, "SOKOBAN_MAX_STEPS", int),
@@ -222,15 +228,15 @@ def _goal(settings: Mapping[str, Value]) -> config.Goal | None:
     )
 
 
-def _agent(settings: Mapping[str, Value]) -> config.WMG | config.GRU:
+def _agent(settings: Mapping[str, Value]) -> WMGSettings | GRUSettings:
     network = settings.get("AGENT_NET")
     if network == "GRU_Network":
         sizes = {ours: _number(settings, name, int) for name, ours in GRU.items()}
-        return config.GRU(**sizes)
+        return GRUSettings(**sizes)
     if network != "WMG_Network":
         raise BadInput(f"AGENT_NET must be WMG_Network or GRU_Network, got {network!r}")
     sizes = {ours: _number(settings, name, int) for name, ours in WMG.items()}
-    return config.WMG(**sizes, **_memory(settings), **_variant(_flag(settings, "V2")))
+    return WMGSettings(**sizes, **_memory(settings), **_variant(_flag(settings, "V2")))
 
 
 def _memory(settings: Mapping[str, Value]) -> dict[str, Any]:
@@ -255,7 +261,7 @@ def _variant(second: bool) -> dict[str, Any]:
     return {"shared_heads": False, "start": "full", "age": "concatenated"}
 
 
-def is_second_variant(agent: config.WMG) -> bool:
+def is_second_variant(agent: WMGSettings) -> bool:
     """Whether an agent is V2; one that is neither V1 nor V2 is refused."""
     for second in (False, True):
         if all(getattr(agent, name) == value for name, value in _variant(second).items()):
@@ -295,9 +301,9 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
         settings |= {"LR_GAMMA": hyper.anneal, "ANNEALING_START": hyper.anneal_after}
         settings["REPORTING_INTERVAL"] = round(hyper.anneal_every)
     settings |= {name: getattr(hyper, ours) for name, ours in HYPER.items()}
-    if isinstance(agent, config.GRU):
+    if isinstance(agent, GRUSettings):
         return settings | {"AGENT_NET": "GRU_Network"} | _sizes(agent, GRU)
-    if not isinstance(agent, config.WMG) or agent.memory == "none":
+    if not isinstance(agent, WMGSettings) or agent.memory == "none":
         raise BadInput("the authors' code has only the GRU and the WMG agent with a memory")
     memos = agent.memory == "memos"
     return settings | {
@@ -310,13 +316,15 @@ def settings_from_config(experiment: config.Config) -> dict[str, Value]:
     }
 
 
-def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]:
-    if isinstance(env, config.Pathfinding):
-        if env.pattern != config.Pathfinding().pattern:
+def _env_settings(env: EnvSettings, goal: config.Goal | None) -> dict[str, Value]:
+    if isinstance(env, PathfindingSettings):
+        if env.pattern != PathfindingSettings().pattern:
             raise BadInput(f"the authors' code cannot run {env}")
         return {"ENV": PATHFINDING, "NUM_PATTERNS": env.nodes}
-    if isinstance(env, config.Sokoban):
+    if isinstance(env, SokobanSettings):
         return _sokoban_settings(env)
+    if not isinstance(env, BabyAISettings):
+        raise BadInput(f"the authors' code has no environment like {env.name}")
     levels = {ours: name for name, ours in LEVELS.items()}
     if env.level not in levels:
         raise BadInput(f"the authors' code cannot run {env.level} as it is today")
@@ -336,13 +344,13 @@ def _env_settings(env: config.Env, goal: config.Goal | None) -> dict[str, Value]
     }
 
 
-def _sokoban_settings(env: config.Sokoban) -> dict[str, Value]:
+def _sokoban_settings(env: SokobanSettings) -> dict[str, Value]:
     levels = {ours: pair for pair, ours in DIFFICULTIES.items()}
     levels |= {split: ("unfiltered", split) for split in ("train", "valid", "test")}
     formats = {ours: name for name, ours in BOARDS.items()}
     step, on, off, solved = env.rewards
     known = env.levels in levels and env.observation in formats
-    if not known or (on, off, env.bound) != (SOKOBAN_ON, SOKOBAN_OFF, config.Sokoban().bound):
+    if not known or (on, off, env.bound) != (SOKOBAN_ON, SOKOBAN_OFF, SokobanSettings().bound):
         raise BadInput(f"the authors' code cannot run {env}")
     difficulty, split = levels[env.levels]
     return {
@@ -358,7 +366,7 @@ def _sokoban_settings(env: config.Sokoban) -> dict[str, Value]:
     }
 
 
-def _sizes(agent: config.WMG | config.GRU, names: Mapping[str, str]) -> dict[str, Value]:
+def _sizes(agent: WMGSettings | GRUSettings, names: Mapping[str, str]) -> dict[str, Value]:
     return {name: getattr(agent, ours) for name, ours in names.items()}
 
 
@@ -380,7 +388,7 @@ def _number(settings: Mapping[str, Value], name: str, kind: type[int] | type[flo
     if name not in settings:
         raise BadInput(f"the settings have no {name}")
     value = settings[name]
-    fits = config.is_finite(value) and not isinstance(value, bool)
+    fits = is_finite(value) and not isinstance(value, bool)
     if not fits or (kind is int and not isinstance(value, int)):
         wanted = "a whole number" if kind is int else "a number"
         raise BadInput(f"{name} must be {wanted}, got {value!r}")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 Kind = TypeVar("Kind")
 

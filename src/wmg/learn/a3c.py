@@ -10,8 +10,9 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.config import HYPER_NAMES, BadInput, Hyper
+from wmg.config import HYPER_NAMES, Hyper
 from wmg.learn import deferred, loops
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, Learner, Observation, Summary
 
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from wmg.agents.layers import Blocks, Linear
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 Model = TypeVar("Model")
 Aux = TypeVar("Aux")

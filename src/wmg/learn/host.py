@@ -19,14 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg import config
-from wmg.config import BadInput, Batched, Config, Hyper
+from wmg import registry
+from wmg.config import Batched, Config, Hyper
 from wmg.learn import a3c
 from wmg.learn.a3c import Run, Totals
 from wmg.play.evaluate import TEST_STREAM, Episodes
-from wmg.runs import checkpoint
 from wmg.runs.hardware import cpu_options, products, stack
 from wmg.runs.result import Progress, Result, record
+from wmg.settings import AgentSettings
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, Step
 
 
@@ -258,10 +259,10 @@ def start_run(settings: Config, host: Host) -> Run:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
-def _start(agent: config.Agent, played: Played, spec: EnvSpec, seed: Int[Array, ""]) -> Run:
+def _start(agent: AgentSettings, played: Played, spec: EnvSpec, seed: Int[Array, ""]) -> Run:
     akey, rkey = jax.random.split(jax.random.key(seed))
     env = Replay(played, spec)
-    return a3c.start_run(env, checkpoint.make_agent(agent, env, akey), rkey)
+    return a3c.start_run(env, registry.make_agent(agent, env.spec, akey), rkey)
 
 
 def train_until(host: Host, hyper: Hyper, run: Run, steps: int, t_max: int) -> tuple[Run, Totals]:

@@ -5,9 +5,10 @@ A new preset or target is an entry in one of the files here and, for a new file,
 
 import difflib
 
-from wmg.config import BadInput, Config
+from wmg.config import Config
 from wmg.paper import babyai, pathfinding, sokoban
 from wmg.paper.target import Target
+from wmg.tools.errors import BadInput
 
 PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS, **sokoban.PRESETS}
 TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS, **sokoban.TARGETS}

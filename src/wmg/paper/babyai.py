@@ -15,7 +15,11 @@ import dataclasses
 import math
 from typing import Any, Literal, NamedTuple
 
-from wmg.config import CNNGRU, GRU, WMG, BabyAI, Config, Goal, Hyper
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Goal, Hyper
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.paper.target import Band, Cell, Claim, Target
 
 
@@ -23,7 +27,7 @@ class Model(NamedTuple):
     """A column of the paper's tables."""
 
     label: str
-    agent: WMG | GRU | CNNGRU
+    agent: WMGSettings | GRUSettings | CNNGRUSettings
     """What a table does not say of it."""
     observation: Literal["factored", "flattened", "flat", "image"]
 
@@ -39,12 +43,12 @@ LEVELS: dict[str, Literal[
 }  # fmt: skip
 """GoToRedBallGreyBoxes is what the paper calls GoToRedBallGrey: the level has changed since."""
 MODELS = {
-    "wmg-factored": Model("WMG factored", WMG(), "factored"),
-    "nr-wmg-factored": Model("nr-WMG factored", WMG("none", 0, 0), "factored"),
-    "gru-factored": Model("GRU factored", GRU(), "flattened"),
-    "wmg-flat": Model("WMG flat", WMG(), "flat"),
-    "gru-flat": Model("GRU flat", GRU(), "flat"),
-    "cnn-gru": Model("CNN+GRU", CNNGRU(), "image"),
+    "wmg-factored": Model("WMG factored", WMGSettings(), "factored"),
+    "nr-wmg-factored": Model("nr-WMG factored", WMGSettings("none", 0, 0), "factored"),
+    "gru-factored": Model("GRU factored", GRUSettings(), "flattened"),
+    "wmg-flat": Model("WMG flat", WMGSettings(), "flat"),
+    "gru-flat": Model("GRU flat", GRUSettings(), "flat"),
+    "cnn-gru": Model("CNN+GRU", CNNGRUSettings(), "image"),
 }
 
 Table = dict[str, dict[str, Any]]
@@ -248,7 +252,7 @@ def experiment(
     every = test_interval(unsolved if median is None else 1000 * median)
     longest = unsolved if median is None else min(round(PATIENCE * 1000 * median), LONGEST)
     return Config(
-        env=BabyAI(LEVELS[level], MODELS[model].observation),
+        env=BabyAISettings(LEVELS[level], MODELS[model].observation),
         agent=dataclasses.replace(agent, **_of(agent, settings)),
         hyper=dataclasses.replace(hyper, **_of(hyper, settings)),
         t_max=settings["t_max"],
@@ -258,7 +262,9 @@ def experiment(
     )
 
 
-def _of(owner: WMG | GRU | CNNGRU | Hyper, settings: dict[str, Any]) -> dict[str, Any]:
+def _of(
+    owner: WMGSettings | GRUSettings | CNNGRUSettings | Hyper, settings: dict[str, Any]
+) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(owner)]
     return {name: settings[name] for name in names if name in settings}
 

@@ -22,7 +22,7 @@ from wmg.paper.reproduce import GROUPED, TRAINED
 from wmg.paper.result_file import Json
 from wmg.paper.target import Target
 from wmg.runs import checkpoint
-from wmg.runs.checkpoint import write_atomically
+from wmg.tools.files import write_atomically
 from wmg.types import count_parameters
 
 PIECE = 25.0

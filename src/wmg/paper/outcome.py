@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from wmg import config
-from wmg.config import BadInput, Config, Goal
+from wmg.config import Config, Goal
 from wmg.paper import result_file
 from wmg.paper.reproduce import SCORES_LONGER, TRAINING
 from wmg.paper.result_file import Json
 from wmg.paper.target import Cell, Target
 from wmg.play.goal_test import crossing_on_grid
 from wmg.tools import plots, stats
+from wmg.tools.errors import BadInput
 
 FEWEST = 10
 """With fewer trained runs nothing is judged: intervals of so few are too narrow."""

@@ -4,14 +4,14 @@ import json
 import pathlib
 from typing import Any
 
-from wmg.config import BadInput
 from wmg.paper import TARGETS, report, result_file
 from wmg.paper.babyai import authors_interval
 from wmg.paper.outcome import Outcome, on_grid, pool
 from wmg.paper.reproduce import GROUPED
 from wmg.paper.target import Target
 from wmg.paper.verdict import number
-from wmg.runs.checkpoint import write_atomically
+from wmg.tools.errors import BadInput
+from wmg.tools.files import write_atomically
 
 Json = dict[str, Any]
 TIMES = (1, 4, 16)

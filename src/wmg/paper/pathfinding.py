@@ -9,13 +9,17 @@ Command: `wmg reproduce pathfinding`.
 
 import dataclasses
 
-from wmg.config import GRU, WMG, Config, Depth, Hyper, Pathfinding
+from wmg.agents.baselines.settings import DepthSettings
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Hyper
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.paper.target import EXACT, Band, Cell, Claim, Target
 
-LONG = Pathfinding(nodes=13)
+LONG = PathfindingSettings(nodes=13)
 
 WMG_20M = Config(
-    agent=WMG(slots=16, memo_size=128, layers=4, heads=6, head_size=12, hidden=12),
+    agent=WMGSettings(slots=16, memo_size=128, layers=4, heads=6, head_size=12, hidden=12),
     hyper=Hyper(
         learning_rate=1.6e-4, discount=0.5, entropy=0.01, adam_eps=1e-6, grad_clip=16.0,
         reward_scale=2.0,
@@ -23,7 +27,7 @@ WMG_20M = Config(
 )  # fmt: skip
 
 NR_WMG_20M = Config(
-    agent=WMG(memory="observations", slots=11, layers=4, heads=6, head_size=16, hidden=32),
+    agent=WMGSettings(memory="observations", slots=11, layers=4, heads=6, head_size=16, hidden=32),
     hyper=Hyper(
         learning_rate=1.6e-4, discount=0.6, entropy=0.005, adam_eps=1e-8, grad_clip=16.0,
         reward_scale=1.0,
@@ -31,7 +35,7 @@ NR_WMG_20M = Config(
 )  # fmt: skip
 
 GRU_20M = Config(
-    agent=GRU(embedding=256, size=384, actor_critic=512),
+    agent=GRUSettings(embedding=256, size=384, actor_critic=512),
     hyper=Hyper(
         learning_rate=1e-4, discount=0.5, entropy=0.02, adam_eps=1e-8, grad_clip=4.0,
         reward_scale=0.5,
@@ -39,7 +43,7 @@ GRU_20M = Config(
 )  # fmt: skip
 
 WMG_1M = Config(
-    agent=WMG(
+    agent=WMGSettings(
         slots=6, memo_size=256, layers=3, heads=4, head_size=90, hidden=8, actor_critic=2880
     ),
     hyper=Hyper(
@@ -50,7 +54,7 @@ WMG_1M = Config(
 )  # fmt: skip
 
 NR_WMG_1M = Config(
-    agent=WMG(
+    agent=WMGSettings(
         memory="observations", slots=6, layers=5, heads=1, head_size=90, hidden=16,
         actor_critic=256,
     ),
@@ -62,7 +66,7 @@ NR_WMG_1M = Config(
 )  # fmt: skip
 
 GRU_1M = Config(
-    agent=GRU(embedding=1024, size=256, actor_critic=5760),
+    agent=GRUSettings(embedding=1024, size=256, actor_critic=5760),
     hyper=Hyper(
         learning_rate=1e-4, discount=0.5, entropy=0.1, adam_eps=1e-6, grad_clip=32.0,
         reward_scale=2.0,
@@ -80,15 +84,15 @@ PRESETS = {
 }
 
 
-def depth(n: int, env: Pathfinding, paper: float | None, label: str = "") -> Cell:
+def depth(n: int, env: PathfindingSettings, paper: float | None, label: str = "") -> Cell:
     """The Depth-n baseline on an environment."""
-    agent = Depth(depth=n, nodes=env.nodes)
+    agent = DepthSettings(depth=n, nodes=env.nodes)
     return Cell(label or f"Depth-{n}", Config(env=env, agent=agent), paper)
 
 
 def with_memos(config: Config, slots: int) -> Config:
     """The same agent with another number of Memos."""
-    assert isinstance(config.agent, WMG)
+    assert isinstance(config.agent, WMGSettings)
     return dataclasses.replace(config, agent=dataclasses.replace(config.agent, slots=slots))
 
 
@@ -101,7 +105,12 @@ def on_24_steps(
 
 
 def released(
-    label: str, file: str, env: Pathfinding, paper: float | None = None, *, enlarged: bool = False
+    label: str,
+    file: str,
+    env: PathfindingSettings,
+    paper: float | None = None,
+    *,
+    enlarged: bool = False,
 ) -> Cell:
     """A model that the authors published, on an environment."""
     return Cell(label, Config(env=env), paper, file=file, enlarged=enlarged)
@@ -147,10 +156,10 @@ TARGETS = {
         measure="episodes",
         unit="% of reward",
         cells={
-            "depth-1": depth(1, Pathfinding(), 86.9),
-            "depth-2": depth(2, Pathfinding(), 97.6),
-            "depth-3": depth(3, Pathfinding(), 99.7),
-            "depth-6": depth(6, Pathfinding(), 100.0, "Depth-(N-1)"),
+            "depth-1": depth(1, PathfindingSettings(), 86.9),
+            "depth-2": depth(2, PathfindingSettings(), 97.6),
+            "depth-3": depth(3, PathfindingSettings(), 99.7),
+            "depth-6": depth(6, PathfindingSettings(), 100.0, "Depth-(N-1)"),
             "depth-1-24-steps": depth(1, LONG, None, "Depth-1, 24 steps"),
             "depth-2-24-steps": depth(2, LONG, None, "Depth-2, 24 steps"),
             "depth-3-24-steps": depth(3, LONG, None, "Depth-3, 24 steps"),
@@ -243,12 +252,12 @@ TARGETS = {
         measure="checkpoint",
         unit="% of reward",
         cells={
-            "wmg": released("WMG, 12 steps", WMG_FILE, Pathfinding(), 99.6),
+            "wmg": released("WMG, 12 steps", WMG_FILE, PathfindingSettings(), 99.6),
             "wmg-24-steps": released("WMG, 24 steps, as released", WMG_FILE, LONG),
             "wmg-24-steps-enlarged": released(
                 "WMG, 24 steps, memory enlarged", WMG_FILE, LONG, enlarged=True
             ),
-            "nr-wmg": released("nr-WMG, 12 steps", NR_WMG_FILE, Pathfinding(), 99.6),
+            "nr-wmg": released("nr-WMG, 12 steps", NR_WMG_FILE, PathfindingSettings(), 99.6),
             "nr-wmg-24-steps": released("nr-WMG, 24 steps, as released", NR_WMG_FILE, LONG),
             "nr-wmg-24-steps-enlarged": released(
                 "nr-WMG, 24 steps, memory enlarged", NR_WMG_FILE, LONG, enlarged=True

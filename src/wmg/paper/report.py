@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from wmg.config import BadInput
 from wmg.paper import result_file, verdict
 from wmg.paper.outcome import Outcome, other_settings, pool
 from wmg.paper.reproduce import GROUPED, LONGER
 from wmg.paper.target import Target
 from wmg.paper.verdict import number
-from wmg.runs.checkpoint import write_atomically
 from wmg.tools import plots, stats
+from wmg.tools.errors import BadInput
+from wmg.tools.files import write_atomically
 
 Json = dict[str, Any]
 FIRST = ("worse", "better", "not judged", "matches", None)

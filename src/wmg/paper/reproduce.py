@@ -22,16 +22,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg import config
-from wmg.agents.wmg import WMG, with_slots
-from wmg.config import NOT_JSON, BadInput, Config, Precision
-from wmg.envs import Sokoban
+from wmg import config, registry
+from wmg.agents.wmg.agent import WMG, with_slots
+from wmg.config import Config, Precision
+from wmg.envs.sokoban.env import Sokoban
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import result_file
 from wmg.paper.target import Cell, Target
 from wmg.play import evaluate, level_test
 from wmg.runs import bench, checkpoint, hardware, models, runfolder, train
 from wmg.runs.result import Result
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
 from wmg.types import Agent, count_parameters
 
 TEST_SEED = 1
@@ -278,7 +281,7 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
         own, longer = (test_runs(env, result) for env in (held_out, given_longer))
         seconds = round(result.seconds, 1)
         tests.append({"steps": steps, "solved": own, "longer": longer, "seconds": seconds})
-        checkpoint.write_atomically(done, (json.dumps(tests) + "\n").encode())
+        files.write_atomically(done, (json.dumps(tests) + "\n").encode())
 
     def by_run(scores: str) -> list[list[float | None]]:
         return [list(row) for row in zip(*(test[scores] for test in tests), strict=True)]
@@ -295,17 +298,17 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
     }
 
 
-def held_out_levels(settings: Config) -> config.Sokoban:
+def held_out_levels(settings: Config) -> SokobanSettings:
     """The environment that models are tested on: the test split of what they are trained on."""
     env = settings.env
-    if not isinstance(env, config.Sokoban):
+    if not isinstance(env, SokobanSettings):
         raise BadInput(f"only Sokoban has held-out levels, got {env}")
     return dataclasses.replace(env, levels=env.levels.replace("-train", "-test"))
 
 
-def test_runs(settings: config.Sokoban, result: Result) -> list[float | None]:
+def test_runs(settings: SokobanSettings, result: Result) -> list[float | None]:
     """The percentage of levels that each run solves; None of a run that diverged."""
-    env = checkpoint.make_env(settings)
+    env = registry.make_env(settings)
     assert isinstance(env, Sokoban)
     shares: list[float | None] = []
     for index, diverged in enumerate(result.diverged):
@@ -340,7 +343,7 @@ def transfer_group(settings: Config, folder: pathlib.Path, *, enlarged: bool) ->
     began, started = time.monotonic(), runfolder.now()
     saved = runfolder.read_config(folder)
     agents = models.load_agents(folder, saved)
-    env, scores = checkpoint.make_env(settings.env), []
+    env, scores = registry.make_env(settings.env), []
     for index in range(saved.runs):
         agent = hardware.take(agents, index)
         agent = lengthen(agent, saved, settings) if enlarged else agent
@@ -363,7 +366,7 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
     """Room for a whole episode of the test; ages that training never saw shown as the oldest."""
     if not isinstance(agent, WMG):
         return agent
-    before, after = (checkpoint.make_env(c.env).spec.max_steps for c in (trained, tested))
+    before, after = (registry.make_env(c.env).spec.max_steps for c in (trained, tested))
     return with_slots(agent, after - 1, oldest_age=before - 1)
 
 
@@ -381,8 +384,8 @@ def speed(cell: Cell, scale: Scale) -> dict[str, Any]:
 
 def play(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The mean score of an agent that does not learn."""
-    env = checkpoint.make_env(cell.config.env)
-    agent = checkpoint.make_agent(cell.config.agent, env, jax.random.key(0))
+    env = registry.make_env(cell.config.env)
+    agent = registry.make_agent(cell.config.agent, env.spec, jax.random.key(0))
     return _score(env, agent, BASELINE_EPISODES)
 
 

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from wmg import config
-from wmg.config import NOT_JSON, BadInput, Config
+from wmg.config import Config
 from wmg.play.goal_test import Trial
-from wmg.runs.checkpoint import write_atomically
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON, write_atomically
 
 NAME = "result.json"
 MISSING = -(2**30)

@@ -11,13 +11,15 @@ Command: `wmg data boxoban` for the levels, then `wmg reproduce sokoban`; of the
 
 import dataclasses
 
-from wmg.config import WMG, Batched, Config, Hyper, Sokoban
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Batched, Config, Hyper
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper.target import EXACT, Band, Cell, Claim, Target
 
 PRESETS = {
     "sokoban/wmg": Config(  # Table 11
-        env=Sokoban(cells=57),
-        agent=WMG(
+        env=SokobanSettings(cells=57),
+        agent=WMGSettings(
             slots=1,
             memo_size=2048,
             layers=10,
@@ -72,7 +74,7 @@ WMG_PARAMETERS = 4_508_182
 
 def on_boxoban(name: str) -> Config:
     """A preset on the paper's levels and on no others."""
-    return dataclasses.replace(PRESETS[name], env=Sokoban("unfiltered-train", cells=57))
+    return dataclasses.replace(PRESETS[name], env=SokobanSettings("unfiltered-train", cells=57))
 
 
 def with_a_curve() -> Config:

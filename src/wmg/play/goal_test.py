@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg.config import BadInput, Goal, Precision
+from wmg.config import Goal, Precision
 from wmg.play.evaluate import FAILED, SOLVED
 from wmg.runs import hardware
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
 
 GOAL_STREAM = 20_200_713

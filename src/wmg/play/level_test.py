@@ -1,6 +1,5 @@
 """How many levels of a bank an agent solves: each is played once, and its outcome kept."""
 
-import dataclasses
 import functools
 import json
 import pathlib
@@ -12,13 +11,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from wmg import config
-from wmg.config import NOT_JSON, BadInput
-from wmg.envs.sokoban.env import Sokoban
 from wmg.play import evaluate
 from wmg.play.evaluate import Chance, Episodes
-from wmg.runs import checkpoint
+from wmg.settings import EnvSettings
 from wmg.tools import files, stats
-from wmg.types import Agent
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
+from wmg.types import Agent, LevelEnv
 
 LARGEST_FILE = 100_000_000
 """Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
@@ -26,7 +25,7 @@ LARGEST_FILE = 100_000_000
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def _play(
-    env: Sokoban, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
+    env: LevelEnv, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
 ) -> Episodes:
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
@@ -37,17 +36,18 @@ def _play(
     )
 
 
-def count_levels(env: Sokoban, wanted: int | None) -> int:
+def count_levels(env: LevelEnv, wanted: int | None) -> int:
     """How many levels to play: so many as are wanted, or as there are."""
-    there = 0 if env.levels is None else len(env.levels)
-    wanted = there if wanted is None else wanted
-    if not 1 <= wanted <= there:
-        raise BadInput(f"episodes must be from 1 to {there:,}, the levels there are, got {wanted}")
+    wanted = env.count if wanted is None else wanted
+    if not 1 <= wanted <= env.count:
+        raise BadInput(
+            f"episodes must be from 1 to {env.count:,}, the levels there are, got {wanted}"
+        )
     return wanted
 
 
 def play_levels(
-    env: Sokoban,
+    env: LevelEnv,
     agent: Agent,
     *,
     count: int | None = None,
@@ -66,7 +66,7 @@ def play_levels(
         raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
     lanes = min(1000, evaluate.lanes_for(count))
     key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), seed)
-    longer = dataclasses.replace(env, max_steps=env.max_steps + thinking)
+    longer = env.with_limit(env.spec.max_steps + thinking)
     played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, lanes))
     return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)
 
@@ -85,7 +85,7 @@ def summary(episodes: Episodes) -> dict[str, Any]:
     }
 
 
-def save(path: pathlib.Path, episodes: Episodes, settings: config.Sokoban, **about: Any) -> None:
+def save(path: pathlib.Path, episodes: Episodes, settings: EnvSettings, **about: Any) -> None:
     """Write the outcome of every level, in the order of the bank, as JSON."""
     outcome = {
         "env": config.to_dict(settings),
@@ -96,19 +96,19 @@ def save(path: pathlib.Path, episodes: Episodes, settings: config.Sokoban, **abo
         "reward_each": np.asarray(episodes.reward).round(4).tolist(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint.write_atomically(path, (json.dumps(outcome) + "\n").encode())
+    files.write_atomically(path, (json.dumps(outcome) + "\n").encode())
 
 
-def read(path: pathlib.Path, settings: config.Sokoban, count: int) -> Bool[np.ndarray, " levels"]:
+def read(path: pathlib.Path, settings: EnvSettings, count: int) -> Bool[np.ndarray, " levels"]:
     """Which levels were solved, from a file that `save` wrote of the same levels."""
     try:
         saved = files.parse_json(files.read_bounded(path, LARGEST_FILE))
-        bank, solved = str(saved["env"]["levels"]), np.array(saved["solved_each"], bool)
+        bank, solved = str(saved["env"][settings.data]), np.array(saved["solved_each"], bool)
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} does not hold the outcomes of levels") from None
-    if bank != settings.levels or solved.shape != (count,):
+    if bank != settings.bank or solved.shape != (count,):
         raise BadInput(
-            f"{path} is of {solved.size:,} levels of {bank}, not {count:,} of {settings.levels}"
+            f"{path} is of {solved.size:,} levels of {bank}, not {count:,} of {settings.bank}"
         )
     return solved
 

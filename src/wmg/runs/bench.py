@@ -12,16 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg import config
-from wmg.config import BadInput, Config
+from wmg import config, registry
+from wmg.config import Config
 from wmg.envs.batch import Batch
-from wmg.runs import checkpoint, hardware, runfolder, train
+from wmg.runs import hardware, runfolder, train
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
 from wmg.types import Observation
 
 
 def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
-    env = checkpoint.make_env(settings.env)
+    env = registry.make_env(settings.env)
     runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
     advance = hardware.over_runs(env, settings.t_max, settings.batched, settings.precision)
 
@@ -41,11 +43,11 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
 
 
 def measure_env(
-    settings: config.Env | None, seconds: float = 20.0, at_once: int | None = None
+    settings: EnvSettings | None, seconds: float = 20.0, at_once: int | None = None
 ) -> dict[str, Any]:
     """Speed of an environment alone: random actions, new episodes as needed, and every
     observation written to memory."""
-    env = checkpoint.make_env(settings)
+    env = registry.make_env(settings)
     cores = runfolder.cores() if hardware.on_cpu() else 1
     if at_once is None:
         at_once = cores * (2048 if hardware.on_cpu() else 524_288)

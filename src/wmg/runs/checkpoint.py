@@ -5,11 +5,7 @@ everything of all runs in a batch. Files are written beside their place and move
 a reader or a crash never meets half of one.
 """
 
-import contextlib
-import dataclasses
-import glob
 import json
-import os
 import pathlib
 import zlib
 from typing import Any, TypeVar
@@ -22,45 +18,16 @@ import safetensors
 import safetensors.numpy
 from jaxtyping import PyTree
 
-from wmg import agents, config, envs
-from wmg.config import NOT_JSON, BadInput, Config
-from wmg.envs.sokoban import levels
+from wmg import config, registry
+from wmg.config import Config
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
 from wmg.types import Agent, Env
 
 FORMAT_VERSION = 2
 """Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
-TEMPORARY = ".{}.{}.tmp"
-"""The name of a file while it is written: its later name, and the process."""
 Tree = TypeVar("Tree")
-
-
-def write_atomically(path: pathlib.Path, data: bytes) -> None:
-    """Put a file in its place, whole or not at all, even if the machine stops."""
-    temporary = path.with_name(TEMPORARY.format(path.name, os.getpid()))
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and error.strerror:
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def remove_unfinished(path: pathlib.Path) -> None:
-    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
-    for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
-        left.unlink(missing_ok=True)
 
 
 def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> None:
@@ -69,7 +36,7 @@ def save(path: pathlib.Path, tree: PyTree, form: str, about: dict[str, Any]) -> 
     header = {**about, "version": FORMAT_VERSION, "form": form}
     header["checksum"] = _checksum(arrays, header)
     data = safetensors.numpy.save(arrays, metadata={"wmg": json.dumps(header)})
-    write_atomically(path, data)
+    files.write_atomically(path, data)
 
 
 def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tree, dict[str, Any]]:
@@ -118,52 +85,11 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     return header
 
 
-def make_env(
-    settings: config.Env | None, own: Env | None = None, *, shapes_only: bool = False
-) -> Env:
-    """The environment that the settings describe, or the user's own where they are None.
-
-    For shapes only, say to build an agent, its data need not be there.
-    """
-    if settings is None and own is None:
-        raise BadInput("this is of an environment that only Python code can give, as env=...")
-    if settings is not None and own is not None:
-        raise BadInput("an environment of your own goes with settings whose env is None")
-    if settings is None:
-        assert own is not None
-        return own
-    fields = config.to_dict(settings)
-    make = envs.make_shapes if shapes_only else envs.make
-    try:
-        return make(fields.pop("name"), fields)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-
-
-def settle(settings: config.Env) -> config.Env:
-    """The settings with data named that can only ever be the same, for what must not change them
-    on the way: a split of levels means other ones once Boxoban has been imported."""
-    if not isinstance(settings, config.Sokoban):
-        return settings
-    try:
-        return dataclasses.replace(settings, levels=levels.resolve(settings.levels))
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-
-
-def make_agent(settings: config.Agent, env: Env, key: jax.Array) -> Agent:
-    """A new agent as the settings describe it, for that environment."""
-    fields = config.to_dict(settings)
-    try:
-        return agents.make(fields.pop("name"), fields, env.spec, key)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-
-
 def shape_of(settings: Config, env: Env | None = None) -> Agent:
     """An agent without its numbers; data that its environment needs may be missing."""
-    env = make_env(settings.env, env, shapes_only=True)
-    return eqx.filter_eval_shape(lambda: make_agent(settings.agent, env, jax.random.key(0)))
+    spec = registry.make_env(settings.env, env, shapes_only=True).spec
+    make = lambda: registry.make_agent(settings.agent, spec, jax.random.key(0))  # noqa: E731
+    return eqx.filter_eval_shape(make)
 
 
 def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any) -> None:

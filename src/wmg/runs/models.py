@@ -7,10 +7,13 @@ import re
 
 import jax
 
-from wmg import config
-from wmg.agents.wmg import WMG, Older, with_slots
-from wmg.config import BadInput, Config
+from wmg import registry
+from wmg.agents.baselines.settings import DepthSettings, RandomSettings
+from wmg.agents.wmg.agent import WMG, Older, with_slots
+from wmg.config import Config
 from wmg.runs import checkpoint, hardware, runfolder
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
 
 MOST_SLOTS = 65_536
@@ -45,12 +48,12 @@ def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
 
 
 def _baseline(name: str) -> tuple[Agent, Config]:
-    agent = config.Random()
+    agent = RandomSettings()
     if name != "random":
-        agent = config.Depth(depth=int(name.removeprefix("depth-")))
+        agent = DepthSettings(depth=int(name.removeprefix("depth-")))
     settings = Config(agent=agent)
-    env = checkpoint.make_env(settings.env)
-    return checkpoint.make_agent(settings.agent, env, jax.random.key(0)), settings
+    env = registry.make_env(settings.env)
+    return registry.make_agent(settings.agent, env.spec, jax.random.key(0)), settings
 
 
 def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
@@ -71,22 +74,21 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
     """The saved agents of all runs in a folder, along a leading axis."""
     if not (path / runfolder.STATE).exists():
         raise BadInput(f"{path} has no saved state yet")
-    env = checkpoint.make_env(settings.env, shapes_only=True)
-    make = jax.vmap(lambda key: checkpoint.make_agent(settings.agent, env, key))
+    env = registry.make_env(settings.env, shapes_only=True)
+    make = jax.vmap(lambda key: registry.make_agent(settings.agent, env.spec, key))
     like = jax.eval_shape(lambda: make(jax.random.split(jax.random.key(0), settings.runs)))
     return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
 
 
-def fit(agent: Agent, settings: Config, env: config.Env) -> tuple[Env, Agent]:
+def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env, Agent]:
     """An environment, and the agent for it: one that does not learn is made anew, a trained
     one must have been trained on observations of the same shape."""
-    made = checkpoint.make_env(env)
-    if isinstance(settings.agent, config.Baseline):
-        baseline = settings.agent
-        if isinstance(baseline, config.Depth) and isinstance(env, config.Pathfinding):
-            baseline = dataclasses.replace(baseline, nodes=env.nodes)
-        return made, checkpoint.make_agent(baseline, made, jax.random.key(0))
-    like = jax.eval_shape(lambda: checkpoint.make_agent(settings.agent, made, jax.random.key(0)))
+    made = registry.make_env(env)
+    new = settings.agent.for_env(env)
+    make = lambda: registry.make_agent(new, made.spec, jax.random.key(0))  # noqa: E731
+    if not new.learns:
+        return made, make()
+    like = jax.eval_shape(make)
     shapes = [[leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (agent, like)]
     if shapes[0] != shapes[1]:
         raise BadInput(f"the model does not fit the observations and actions of {env}")

@@ -29,10 +29,12 @@ import jax
 import numpy as np
 
 from wmg import __version__, config
-from wmg.config import NOT_JSON, BadInput, Config
+from wmg.config import Config
 from wmg.learn.a3c import Run
 from wmg.runs import checkpoint, runlog
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
 
 CONFIG, STATE, BEST, LOGS = "config.json", "state.safetensors", "best.safetensors", "logs"
 
@@ -116,7 +118,7 @@ def create(path: pathlib.Path, settings: Config, parent: dict[str, Any] | None) 
 
 def _write_about(path: pathlib.Path, about: dict[str, Any]) -> None:
     text = json.dumps(about, indent=2) + "\n"
-    checkpoint.write_atomically(path / CONFIG, text.encode())
+    files.write_atomically(path / CONFIG, text.encode())
 
 
 def update_config(path: pathlib.Path, settings: Config) -> None:
@@ -185,7 +187,7 @@ def locked(path: pathlib.Path) -> Iterator[None]:
         except BlockingIOError:
             raise BadInput(f"{path} is in use by another process") from None
         for name in (CONFIG, STATE, BEST):
-            checkpoint.remove_unfinished(path / name)
+            files.remove_unfinished(path / name)
         yield
 
 

@@ -13,8 +13,9 @@ import types
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from wmg.config import NOT_JSON, BadInput
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
 
 Record = dict[str, Any]
 

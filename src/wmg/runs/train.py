@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import config
-from wmg.config import BadInput, Config, Hyper
+from wmg import config, registry
+from wmg.config import Config, Hyper
 from wmg.learn import a3c, ppo
 from wmg.learn.a3c import Run
 from wmg.play import goal_test
@@ -30,6 +30,7 @@ from wmg.runs.active_runs import Roster
 from wmg.runs.hardware import Advance
 from wmg.runs.result import Progress, Result, record
 from wmg.runs.runlog import Logs
+from wmg.tools.errors import BadInput
 from wmg.types import Env, count_parameters
 
 SAVE_SECONDS = 60.0
@@ -43,7 +44,7 @@ def start_runs(settings: Config, env: Env) -> Run:
 
     def start(env: Env, seed: jax.Array) -> Run:
         akey, rkey = jax.random.split(jax.random.key(seed))
-        agent = checkpoint.make_agent(settings.agent, env, akey)
+        agent = registry.make_agent(settings.agent, env.spec, akey)
         if settings.batched.envs > 1:
             return ppo.start_run(env, agent, rkey, settings.batched.envs)
         return a3c.start_run(env, agent, rkey)
@@ -92,7 +93,7 @@ def train(
     environment of your own is given as `env`, with settings whose `env` is None.
     """
     settings = settled(settings)
-    env = checkpoint.make_env(settings.env, env)
+    env = registry.make_env(settings.env, env)
     like = jax.eval_shape(lambda: start_runs(settings, env))
     check_size(settings, env, like)
     if folder is None:
@@ -119,7 +120,7 @@ def train(
 
 def settled(settings: Config) -> Config:
     """The settings as a run folder has them, which names the very levels."""
-    return dataclasses.replace(settings, env=settings.env and checkpoint.settle(settings.env))
+    return dataclasses.replace(settings, env=settings.env and settings.env.pinned())
 
 
 def check_same(given: Config, saved: Config, folder: pathlib.Path) -> None:

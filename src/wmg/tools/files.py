@@ -1,5 +1,7 @@
-"""Reading files that may be anything: a pipe, a device, or larger than memory."""
+"""Files: read whatever they are (a pipe, a device, larger than memory), written whole or not."""
 
+import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -11,6 +13,10 @@ LARGEST_JSON = 1_000_000_000
 MOST_DIGITS = 19
 """Digits of a whole number in JSON. Longer ones fit neither 64 bits nor, from 309 on, a float."""
 PIECE = 1 << 20
+NOT_JSON = (ValueError, RecursionError)
+"""What reading JSON raises if it is none, is no text, or is longer or deeper than can be read."""
+TEMPORARY = ".{}.{}.tmp"
+"""The name of a file while it is written: its later name, and the process."""
 
 
 def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
@@ -42,3 +48,31 @@ def _parse_int(digits: str) -> int:
     if len(digits.lstrip("-")) > MOST_DIGITS:
         raise ValueError(f"a whole number has more than {MOST_DIGITS} digits")
     return int(digits)
+
+
+def write_atomically(path: pathlib.Path, data: bytes) -> None:
+    """Put a file in its place, whole or not at all, even if the machine stops."""
+    temporary = path.with_name(TEMPORARY.format(path.name, os.getpid()))
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.strerror:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_unfinished(path: pathlib.Path) -> None:
+    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
+    for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
+        left.unlink(missing_ok=True)

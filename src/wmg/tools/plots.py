@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 
 Numbers = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.tuner import worker
 from wmg.tuner.worker import Objective
 

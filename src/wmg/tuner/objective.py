@@ -4,7 +4,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from wmg.config import HYPER_NAMES, BadInput, Config, from_dict, to_dict
+from wmg.config import HYPER_NAMES, Config, from_dict, to_dict
+from wmg.tools.errors import BadInput
 from wmg.tuner import space
 from wmg.tuner.worker import Objective
 

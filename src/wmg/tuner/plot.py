@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from wmg.config import BadInput
 from wmg.tools import plots
+from wmg.tools.errors import BadInput
 from wmg.tuner import dgd, posterior
 from wmg.tuner.study import Shared
 

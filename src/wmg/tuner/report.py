@@ -7,8 +7,8 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from wmg.config import BadInput
 from wmg.tools import stats
+from wmg.tools.errors import BadInput
 from wmg.tuner import posterior, space
 from wmg.tuner import study as studies
 from wmg.tuner.objective import METRICS, read_task

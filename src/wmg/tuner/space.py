@@ -7,8 +7,11 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmg.config import HYPER_NAMES, NOT_JSON, WMG, BadInput, Config, from_dict, to_dict
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import HYPER_NAMES, Config, from_dict, to_dict
 from wmg.tools import files
+from wmg.tools.errors import BadInput
+from wmg.tools.files import NOT_JSON
 
 LARGEST_GRID = 1_000_000
 """Bytes of a grid file; the paper's grid has 2,000."""
@@ -49,7 +52,7 @@ def paper_grid(settings: Config) -> Grid:
     """The paper's grid for the agent of these settings."""
     agent = settings.agent
     left_out = set(LATER)
-    if isinstance(agent, WMG) and agent.memory != "memos":
+    if isinstance(agent, WMGSettings) and agent.memory != "memos":
         left_out |= {"slots", "memo_size"}  # as in the paper's tables of nr-WMG
     return {
         name: values

@@ -18,7 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from wmg import config
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.tuner import dgd, posterior, sampler
 from wmg.tuner.sampler import DGDSampler
 from wmg.tuner.space import Grid

@@ -24,8 +24,8 @@ from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
-from wmg.config import BadInput
 from wmg.tools import files
+from wmg.tools.errors import BadInput
 from wmg.tuner import study as studies
 from wmg.tuner.dgd import Point
 from wmg.tuner.sampler import DGDSampler
@@ -382,11 +382,10 @@ def kept_folder() -> pathlib.Path:
 
 def keep(result: Finished) -> None:
     """Write a result to a file, to be delivered by a later worker."""
-    from wmg.runs import checkpoint  # late: nothing else here needs jax
 
     kept_folder().mkdir(parents=True, exist_ok=True)
     path = kept_folder() / f"{result.token}.json"
-    checkpoint.write_atomically(path, json.dumps(dataclasses.asdict(result)).encode())
+    files.write_atomically(path, json.dumps(dataclasses.asdict(result)).encode())
 
 
 def kept_results(url: str, name: str) -> list[tuple[pathlib.Path, Finished]]:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from wmg import config
-from wmg.agents.wmg import WMG
+from wmg.agents.wmg.agent import WMG
 from wmg.config import Config
 from wmg.learn import a3c
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters

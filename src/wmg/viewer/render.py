@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from wmg.config import BadInput
 from wmg.envs.babyai import picture as babyai
 from wmg.envs.babyai.env import State as Room
 from wmg.envs.pathfinding import picture as pathfinding
@@ -25,6 +24,7 @@ from wmg.envs.sokoban.env import State as Board
 from wmg.learn import a3c
 from wmg.learn.a3c import Scene
 from wmg.tools.draw import Frame
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
 
 

@@ -16,7 +16,7 @@ import webbrowser
 from collections.abc import Iterator
 from typing import Any
 
-from wmg.config import BadInput
+from wmg.tools.errors import BadInput
 from wmg.viewer.page_files import page_files
 from wmg.viewer.session import Session
 

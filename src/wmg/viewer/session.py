@@ -10,8 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from wmg.config import BadInput, to_dict
+from wmg.config import to_dict
 from wmg.envs.scenery import Choice
+from wmg.tools.errors import BadInput
 from wmg.viewer import LARGEST_SEED, recording
 from wmg.viewer.chance import reset
 from wmg.viewer.play import Player, Track

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from wmg.config import BadInput
 from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, put, write
+from wmg.tools.errors import BadInput
 from wmg.viewer import recording, render
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import Step, Thought

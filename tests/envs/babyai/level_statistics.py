@@ -7,7 +7,7 @@ import numpy as np
 from envs.babyai.plain_levels import Generator
 from plain import chi_square_limit
 
-from wmg.envs.babyai.levels import LEVELS
+from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import COLOURS, LOCATIONS, TYPES
 from wmg.envs.babyai.world import LYING
 

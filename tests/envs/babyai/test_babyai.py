@@ -14,8 +14,8 @@ from plain import chi_square, chi_square_limit
 
 from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.env import BabyAI, Layout
-from wmg.envs.babyai.levels import LEVELS
 from wmg.envs.babyai.observe import FORMATS
+from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import DONE, DROP, FORWARD, PICKUP
 from wmg.envs.babyai.world import ABSENT, CARRIED, LYING
 

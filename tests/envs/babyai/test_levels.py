@@ -11,7 +11,7 @@ from envs.babyai.plain_levels import Again, Generator, Level
 from plain import chi_square, chi_square_limit
 
 from wmg.envs.babyai import levels
-from wmg.envs.babyai.levels import LEVELS
+from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import COLOURS, GREY, TYPES
 from wmg.envs.babyai.world import BOX
 

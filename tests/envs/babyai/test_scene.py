@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg.config import BabyAI
+from wmg import registry
 from wmg.envs.babyai import picture as render
 from wmg.envs.babyai import scene as babyai
 from wmg.envs.babyai.env import Layout
-from wmg.runs import checkpoint
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.types import Observation
 
 ROOM = Layout(
@@ -23,7 +23,7 @@ ROOM = Layout(
 
 @pytest.fixture(scope="module")
 def env():
-    return checkpoint.make_env(BabyAI("GoToLocal"))
+    return registry.make_env(BabyAISettings("GoToLocal"))
 
 
 @jax.jit

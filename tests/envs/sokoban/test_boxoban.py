@@ -15,8 +15,8 @@ import pytest
 from small_boxoban import BOARDS, files, small_boxoban, text_of, zipped  # noqa: F401
 from tiny import contents, time_limit
 
-from wmg.config import BadInput
 from wmg.envs.sokoban import boxoban, levels
+from wmg.tools.errors import BadInput
 
 pytestmark = pytest.mark.usefixtures("small_boxoban")
 TEST = "boxoban-levels-master/unfiltered/test/000.txt"

@@ -10,12 +10,12 @@ import pytest
 from envs.sokoban.plain_sokoban import REWARDS, Plain, draw_level
 from plain import chi_square, chi_square_limit
 
-from wmg import config
-from wmg.config import BadInput
+from wmg import registry
 from wmg.envs.batch import Batch
 from wmg.envs.sokoban.levels import from_text
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.envs.sokoban.world import RIGHT, STAY
-from wmg.runs import checkpoint
+from wmg.tools.errors import BadInput
 from wmg.types import ObservationSpec
 
 CORRIDOR = "######\n#@$ .#\n######"
@@ -23,7 +23,7 @@ CORRIDOR = "######\n#@$ .#\n######"
 
 def make(text, bound=10, **settings):
     """An environment of the levels of a text."""
-    shapes = checkpoint.make_env(config.Sokoban(bound=bound, **settings), shapes_only=True)
+    shapes = registry.make_env(SokobanSettings(bound=bound, **settings), shapes_only=True)
     return dataclasses.replace(shapes, levels=from_text(text, bound))
 
 
@@ -168,7 +168,7 @@ def test_a_batch_starts_new_levels_by_itself():
     ],
 )
 def test_the_spec_needs_no_levels(settings, expected):
-    env = checkpoint.make_env(config.Sokoban("no such bank", **settings), shapes_only=True)
+    env = registry.make_env(SokobanSettings("no such bank", **settings), shapes_only=True)
     assert env.spec.observation == expected
     assert (env.spec.actions, env.spec.max_steps, env.spec.metric) == (5, 120, "success")
     with pytest.raises(ValueError, match="without levels has no episodes"):
@@ -199,7 +199,7 @@ def test_levels_of_another_bound_are_refused():
 def test_a_text_file_is_played_and_a_missing_one_refused_in_one_sentence(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text(CORRIDOR)
-    env = checkpoint.make_env(config.Sokoban(str(path)))
+    env = registry.make_env(SokobanSettings(str(path)))
     assert len(env.levels) == 1
     with pytest.raises(BadInput, match=r"levels must be a text file or one of .*, got 'nowhere'"):
-        checkpoint.make_env(config.Sokoban("nowhere"))
+        registry.make_env(SokobanSettings("nowhere"))

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.envs.babyai.levels import LEVELS, draw
+from wmg.envs.babyai.levels import draw
 from wmg.envs.babyai.observe import FORMATS, observe, spec
+from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
 from wmg.envs.babyai.world import ABSENT, Layout, State, act
 from wmg.types import Env, EnvSpec, Observation, Step

@@ -26,14 +26,6 @@ from wmg.envs.babyai import world
 from wmg.envs.babyai.vocabulary import COLOURS, GREY, LOCATIONS, OBJECTS, SIZE, TYPES
 from wmg.envs.babyai.world import ABSENT, BOX, GO, LYING, NO_COLOUR, NO_LOCATION, PICK, State
 
-LEVELS = (
-    "GoToObj",
-    "GoToRedBallGreyBoxes",
-    "GoToRedBallGrey",
-    "GoToRedBall",
-    "GoToLocal",
-    "PickupLoc",
-)
 KEY, BALL = TYPES.index("key"), TYPES.index("ball")
 RED = COLOURS.index("red")
 

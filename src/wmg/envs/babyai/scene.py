@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg import config
 from wmg.envs.babyai import picture as render
 from wmg.envs.babyai.encode import DOOR_STATES
 from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.observe import MIDDLE, NEAR
+from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import ABSENT, CARRIED, State
 from wmg.envs.scenery import Choice, Scenery
@@ -28,7 +28,7 @@ BATCH, BATCHES = 1024, 8
 """How many episodes are searched for a mission."""
 
 
-def title(settings: config.BabyAI) -> str:
+def title(settings: BabyAISettings) -> str:
     """A name for the environment."""
     return f"BabyAI {settings.level}"
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import jax
 
-from wmg.config import Pathfinding
 from wmg.envs.pathfinding import env as pathfinding
 from wmg.envs.pathfinding.env import State
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.scenery import Scenery
 from wmg.types import Observation
 
 Link = tuple[int, int]
 
 
-def title(settings: Pathfinding) -> str:
+def title(settings: PathfindingSettings) -> str:
     """A name for the environment."""
     return f"Pathfinding, {settings.nodes} nodes"
 

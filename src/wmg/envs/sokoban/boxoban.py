@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from wmg.config import BadInput
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban.levels import BOXOBAN, SIZE, Boards, Packed
-from wmg.runs import checkpoint
-from wmg.tools import cache
+from wmg.tools import cache, files
+from wmg.tools.errors import BadInput
 from wmg.tools.files import read_bounded
 
 URL = "https://github.com/google-deepmind/boxoban-levels/archive/refs/heads/master.zip"
@@ -260,7 +259,7 @@ def _write_bank(bank: str, packed: Packed) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = io.BytesIO()
     np.save(file, packed, allow_pickle=False)
-    checkpoint.write_atomically(path, file.getvalue())
+    files.write_atomically(path, file.getvalue())
 
 
 def download(url: str, show: Show) -> pathlib.Path:

@@ -11,6 +11,7 @@ Levels: from a bank that is given; see `levels`.
 Source: section 4.3 of the paper; the levels are Boxoban's where they are at hand.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -22,12 +23,12 @@ from wmg.envs.sokoban.levels import Level, Levels
 from wmg.envs.sokoban.levels import find as find_levels
 from wmg.envs.sokoban.observe import FORMATS, observe, spec
 from wmg.envs.sokoban.world import ACTIONS, Rewards, State, act, begin, most_cells
-from wmg.types import Env, EnvSpec, Observation, Step
+from wmg.types import EnvSpec, LevelEnv, Observation, Step
 
 __all__ = ["Level", "Levels", "Rewards", "Sokoban", "State"]
 
 
-class Sokoban(Env[State]):
+class Sokoban(LevelEnv[State]):
     """See the module's docstring."""
 
     levels: Levels | None
@@ -84,11 +85,17 @@ class Sokoban(Env[State]):
             metric="success",
         )
 
+    @property
+    def count(self) -> int:
+        return 0 if self.levels is None else len(self.levels)
+
+    def with_limit(self, steps: int) -> "Sokoban":
+        return dataclasses.replace(self, max_steps=steps)
+
     def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
         return self.start(jax.random.randint(key, (), 0, len(self._bank())))
 
     def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
-        """An episode of the level at a place of the bank."""
         return self.begin(self._bank().level(index))
 
     def begin(self, level: Level) -> tuple[State, Observation]:

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg import config
 from wmg.envs.scenery import Choice, Scenery
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban import picture as render
 from wmg.envs.sokoban.env import Level, Levels, Sokoban, State
 from wmg.envs.sokoban.observe import CELLS, reach
+from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.envs.sokoban.world import ACTIONS
 from wmg.types import Observation
 
@@ -21,7 +21,7 @@ BRIEFS = ("·", "↑", "↓", "←", "→")
 """Signs for the last action."""
 
 
-def title(settings: config.Sokoban) -> str:
+def title(settings: SokobanSettings) -> str:
     """A name for the environment."""
     return f"Sokoban, levels {settings.levels}"
 
@@ -56,9 +56,8 @@ def places(state: State, observation: Observation) -> list[list[int] | None]:
 
 def by_number(env: Sokoban, number: int, seed: int) -> tuple[int, State]:
     """The level at a place of the bank."""
-    count = len(env.levels) if env.levels is not None else 0
-    if number >= count:
-        raise ValueError(f"level must be from 0 to {count - 1:,} in this bank, got {number:,}")
+    if number >= env.count:
+        raise ValueError(f"level must be from 0 to {env.count - 1:,} in this bank, got {number:,}")
     return seed, _start(env, jnp.int32(number))
 
 

@@ -10,7 +10,7 @@ import plain
 import pytest
 from probes import TINY, build, tiny_wmg
 
-from wmg import config
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, count_parameters
 
 FACTORS = (("doors", 2, 4), ("things", 3, 5))
@@ -195,14 +195,14 @@ def test_a_memo_is_a_tanh_of_the_cores_output():
 PATHFINDING = EnvSpec(ObservationSpec(15), actions=2, max_steps=12, metric="reward")
 SOKOBAN = EnvSpec(ObservationSpec(11, (("cells", 40, 39),)), 5, 120, "success")
 COUNTS = {
-    132_507: (PATHFINDING, config.WMG()),
+    132_507: (PATHFINDING, WMGSettings()),
     204_963: (
         PATHFINDING,
-        config.WMG(memory="observations", slots=11, head_size=16, hidden=32),
+        WMGSettings(memory="observations", slots=11, head_size=16, hidden=32),
     ),
     4_508_182: (
         SOKOBAN,
-        config.WMG(
+        WMGSettings(
             slots=1,
             memo_size=2048,
             layers=10,

@@ -7,14 +7,14 @@ import plain
 import pytest
 from probes import build
 
-from wmg import config
-from wmg.agents.cnn_gru import CNN, patches, pool
+from wmg.agents.cnn_gru.agent import CNN, patches, pool
+from wmg.agents.cnn_gru.settings import CNNGRUSettings
 from wmg.learn import deferred
 from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
 
 BABYAI = EnvSpec(ObservationSpec(47, image=(7, 7, 3)), 7, 64, "success")
 TINY = EnvSpec(ObservationSpec(5, image=(7, 7, 3)), 4, 64, "success")
-SETTINGS = config.CNNGRU(channels=(3, 4, 5), embedding=6, size=7, actor_critic=8)
+SETTINGS = CNNGRUSettings(channels=(3, 4, 5), embedding=6, size=7, actor_critic=8)
 AGENT = plain.shaken(build(SETTINGS, TINY), by=0.2)
 draw = np.random.default_rng(0)
 
@@ -158,7 +158,7 @@ def test_weights_start_within_one_over_the_root_of_a_patch_and_biases_at_zero():
 def test_the_papers_agents_have_as_many_parameters_as_it_prints(
     channels, embedding, size, actor_critic, count
 ):
-    settings = config.CNNGRU(channels, embedding, size, actor_critic)
+    settings = CNNGRUSettings(channels, embedding, size, actor_critic)
     assert count_parameters(jax.eval_shape(lambda: build(settings, BABYAI))) == count
 
 

@@ -13,9 +13,9 @@ from plain import shaken
 from probes import AsksLater
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg.agents.kernels import fused
-from wmg.agents.transformer import Transformer
-from wmg.agents.wmg import WMG
+from wmg.agents.wmg import kernels as fused
+from wmg.agents.wmg.agent import WMG
+from wmg.agents.wmg.transformer import Transformer
 from wmg.config import Batched, Hyper
 from wmg.learn import ppo
 
@@ -198,8 +198,8 @@ def test_older_gpus_and_those_of_others_do_without_them(agent, monkeypatch, gene
 
 def test_without_the_part_of_jax_they_are_written_in_it_does_without_them(agent, monkeypatch):
     a_gpu(monkeypatch)
-    monkeypatch.setitem(sys.modules, "wmg.agents.kernels.fused", None)
-    monkeypatch.delattr("wmg.agents.kernels.fused")
+    monkeypatch.setitem(sys.modules, "wmg.agents.wmg.kernels", None)
+    monkeypatch.delattr("wmg.agents.wmg.kernels")
     assert not kernels_for(agent, "bfloat16")
 
 

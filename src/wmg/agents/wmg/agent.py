@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from wmg.agents.accepts import require_parts
 from wmg.agents.heads import ActorCritic, ActorCriticAgent
 from wmg.agents.layers import Linear
-from wmg.agents.memory import Memory
-from wmg.agents.transformer import Transformer
+from wmg.agents.wmg.memory import Memory
+from wmg.agents.wmg.transformer import Transformer
 from wmg.types import Observation, ObservationSpec, Summary
 
 AgeEncoding = Literal["concatenated", "added"]
@@ -159,7 +159,7 @@ class WMG(ActorCriticAgent[Memory]):
         if not generation.isdecimal() or int(generation) < 8:
             return self
         try:
-            from wmg.agents.kernels import fused
+            from wmg.agents.wmg import kernels as fused
         except ImportError:  # a version of jax without the part they are written in
             return self
         slots = 0 if self.memory_embedding is None else len(self.memory_embedding.shown_ages)

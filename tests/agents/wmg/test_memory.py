@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wmg.agents.memory import Memory
+from wmg.agents.wmg.memory import Memory
 
 SLOTS = 3
 

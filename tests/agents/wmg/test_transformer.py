@@ -8,7 +8,7 @@ import plain
 import pytest
 from plain import shaken
 
-from wmg.agents.transformer import Transformer, TransformerLayer, attend, look
+from wmg.agents.wmg.transformer import Transformer, TransformerLayer, attend, look
 
 NODES, HEADS, SIZE = 5, 2, 8
 PRESENT = np.array([True, True, False, True, False])

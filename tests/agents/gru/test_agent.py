@@ -8,8 +8,8 @@ import plain
 import pytest
 from probes import Constant, build, core, tiny_gru
 
-from wmg import config
-from wmg.agents.gru import GRUCell
+from wmg.agents.gru.agent import GRUCell
+from wmg.agents.gru.settings import GRUSettings
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 
 SPEC = Constant(actions=3).spec
@@ -59,7 +59,7 @@ def test_factors_are_refused_by_name():
 
 def test_the_papers_gru_has_1_139_459_parameters():
     spec = EnvSpec(ObservationSpec(15), 2, 12, "reward")
-    settings = config.GRU(embedding=256, size=384, actor_critic=512)
+    settings = GRUSettings(embedding=256, size=384, actor_critic=512)
     shapes = eqx.filter_eval_shape(build, settings, spec)
     shapes = jax.tree.map(lambda x: np.broadcast_to(np.float32(0), x.shape), shapes)
     assert count_parameters(shapes) == 1_139_459

@@ -26,7 +26,7 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Bool, Float, Int
 
 from wmg.agents.layers import EPSILON
-from wmg.agents.transformer import Transformer, TransformerLayer
+from wmg.agents.wmg.transformer import Transformer, TransformerLayer
 
 SMALLEST = 16
 """No side of a product on tensor cores may be shorter."""

@@ -9,7 +9,7 @@ import pytest
 from plain import path_length
 from probes import Constant, build, core
 
-from wmg import config
+from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.envs.pathfinding.env import Pathfinding
 from wmg.types import EnvSpec, ObservationSpec
 
@@ -20,7 +20,7 @@ EPISODES = 400
 def answers(nodes, depth):
     """Scripts of many episodes, and whether Depth-n says yes in each of their steps."""
     env = Pathfinding(nodes, 3)
-    agent = build(config.Depth(depth=depth, nodes=nodes), env.spec)
+    agent = build(DepthSettings(depth=depth, nodes=nodes), env.spec)
 
     def play(key):
         script, first = env.reset(key)
@@ -78,10 +78,10 @@ def test_its_answer_is_never_left_to_chance():
 )
 def test_depth_n_refuses_what_is_not_pathfinding(spec):
     with pytest.raises(ValueError, match="only plays Pathfinding"):
-        build(config.Depth(), spec)
+        build(DepthSettings(), spec)
 
 
 def test_the_random_agent_finds_all_actions_equally_good():
-    agent = build(config.Random(), Constant(actions=4).spec)
+    agent = build(RandomSettings(), Constant(actions=4).spec)
     output = agent(core(1, 2), agent.initial_memory())
     assert output.logits.tolist() == [0, 0, 0, 0]

@@ -1,0 +1,42 @@
+"""The settings of WMG."""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from wmg.settings import AgentSettings, require, require_choices, require_counts
+
+
+@dataclasses.dataclass(frozen=True)
+class WMGSettings(AgentSettings):
+    """The Working Memory Graph agent, and its non-recurrent form (nr-WMG)."""
+
+    name: ClassVar[str] = "wmg"
+
+    memory: Literal["memos", "observations", "none"] = "memos"
+    """What is kept: Memos (WMG), past observations (nr-WMG), or nothing."""
+    slots: int = 16
+    """How many Memos or past observations are kept."""
+    memo_size: int = 128
+    layers: int = 4
+    heads: int = 6
+    head_size: int = 12
+    hidden: int = 12
+    """Width of each Transformer layer's feed-forward block."""
+    actor_critic: int = 128
+    """Width of the hidden layer of policy and value."""
+    shared_heads: bool = False
+    """Whether policy and value share that layer, as in the paper's equations (and Sokoban)."""
+    start: Literal["full", "empty"] = "full"
+    """Whether memory starts full of zeros or (Sokoban) empty."""
+    age: Literal["concatenated", "added"] = "concatenated"
+    """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
+
+    def __post_init__(self):
+        require_choices(self)
+        require_counts(self, largest=256, layers=1)
+        require_counts(self, slots=0, memo_size=0, heads=1, head_size=1)
+        require_counts(self, hidden=1, actor_critic=1)
+        if self.memory != "none":
+            require(self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}")
+        if self.memory == "memos":
+            require(self.memo_size > 0, "memo_size", self.memo_size, "positive for Memos")

@@ -1,0 +1,40 @@
+"""The settings of BabyAI."""
+
+import dataclasses
+import typing
+from typing import Any, ClassVar, Literal
+
+from wmg.settings import EnvSettings, require_choices
+
+Level = Literal[
+    "GoToObj",
+    "GoToRedBallGreyBoxes",
+    "GoToRedBallGrey",
+    "GoToRedBall",
+    "GoToLocal",
+    "PickupLoc",
+]
+LEVELS: tuple[Level, ...] = typing.get_args(Level)
+
+
+@dataclasses.dataclass(frozen=True)
+class BabyAISettings(EnvSettings):
+    """The five single-room BabyAI levels of the paper."""
+
+    name: ClassVar[str] = "babyai"
+    title: ClassVar[str] = "BabyAI"
+
+    level: Level = "GoToObj"
+    """GoToRedBallGreyBoxes is the paper's GoToRedBallGrey: today's has other grey things too."""
+    observation: Literal["factored", "flat", "image", "flattened"] = "factored"
+    """Core and Factors; one vector of the whole view; the 7x7x3 image and a vector; or the
+    Factors padded and appended to the Core."""
+    reward: Literal["binary", "minigrid"] = "binary"
+    """1 for success, or less the longer it took, as minigrid pays."""
+
+    def __post_init__(self):
+        require_choices(self)
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        return {f"{cls.title}-{level}": {"level": level} for level in LEVELS}

@@ -1,0 +1,158 @@
+"""Which environments and agents there are: names to settings and constructors.
+
+Those of the package are given as import paths and loaded when they are first used, so that nothing
+here imports jax. Others add their own with `register_env` and `register_agent`.
+"""
+
+import dataclasses
+import importlib
+import re
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wmg.settings import AgentSettings, EnvSettings
+from wmg.tools.errors import BadInput
+
+if TYPE_CHECKING:
+    import jax
+
+    from wmg.types import Agent, Env, EnvSpec
+
+IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One kind of environment or agent. Both parts may be import paths, `module:name`."""
+
+    settings: type | str
+    constructor: Callable[..., Any] | str
+
+
+def _of_package(folder: str, settings: str, constructor: str) -> Kind:
+    module = "env" if folder.startswith("envs.") else "agent"
+    return Kind(f"wmg.{folder}.settings:{settings}", f"wmg.{folder}.{module}:{constructor}")
+
+
+ENVS = {
+    "pathfinding": _of_package("envs.pathfinding", "PathfindingSettings", "Pathfinding"),
+    "babyai": _of_package("envs.babyai", "BabyAISettings", "BabyAI"),
+    "sokoban": _of_package("envs.sokoban", "SokobanSettings", "Sokoban.create"),
+}
+AGENTS = {
+    "wmg": _of_package("agents.wmg", "WMGSettings", "WMG"),
+    "gru": _of_package("agents.gru", "GRUSettings", "GRU"),
+    "cnn-gru": _of_package("agents.cnn_gru", "CNNGRUSettings", "CNNGRU"),
+    "depth": _of_package("agents.baselines", "DepthSettings", "Depth"),
+    "random": _of_package("agents.baselines", "RandomSettings", "Random"),
+}
+OWN = {"env": frozenset(ENVS), "agent": frozenset(AGENTS)}
+"""The names of the package's own kinds, which others cannot take."""
+
+
+def register_env(settings: type[EnvSettings], constructor: "Callable[..., Env]") -> None:
+    """Make an environment known by the name of its settings.
+
+    `settings` is a frozen dataclass that derives from `EnvSettings`; `constructor` takes its fields
+    as keyword arguments. A run folder remembers the module of `settings`: whoever goes on with the
+    run imports that module, which registers the environment again.
+    """
+    _register("env", ENVS, EnvSettings, settings, constructor)
+
+
+def register_agent(settings: type[AgentSettings], constructor: "Callable[..., Agent]") -> None:
+    """Make an agent known by the name of its settings.
+
+    `settings` is a frozen dataclass that derives from `AgentSettings`; `constructor` takes an
+    `ObservationSpec`, the number of actions, and as keyword arguments its fields and a `key`.
+    """
+    _register("agent", AGENTS, AgentSettings, settings, constructor)
+
+
+def _register(
+    what: str, known: dict[str, Kind], base: type, settings: type, constructor: Callable[..., Any]
+) -> None:
+    fits = isinstance(settings, type) and issubclass(settings, base)
+    if not fits or not dataclasses.is_dataclass(settings):
+        raise BadInput(f"the settings of an {what} must be a dataclass of {base.__name__}")
+    name = getattr(settings, "name", None)
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"{settings.__name__} must have a name")
+    if name in OWN[what]:
+        raise BadInput(f"wmg has an {what} called {name!r}: choose another name")
+    known[name] = Kind(settings, constructor)
+
+
+def settings_class(base: type, name: Any, path: Any = None, where: str = "config") -> type:
+    """The settings class of the environment or agent called `name`. If nobody has registered it,
+    the module of the import path `path` is imported, which should register it."""
+    known = ENVS if base is EnvSettings else AGENTS
+    if name not in known and isinstance(path, str):
+        load(path, f"{where} {name!r}")
+    if not isinstance(name, str) or name not in known:
+        raise BadInput(f"{where} must be one of {', '.join(sorted(known))}, got {name!r}")
+    return _load_class(known[name].settings)
+
+
+def import_path(settings: EnvSettings | AgentSettings) -> str | None:
+    """Where settings of a kind that is not the package's own can be imported from."""
+    kind = type(settings)
+    own = kind.__module__.startswith("wmg.")
+    return None if own else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def load(path: str, what: str) -> Any:
+    """What an import path, `module:name`, stands for."""
+    if not IMPORT_PATH.fullmatch(path):
+        raise BadInput(f"{what} must be an import path, module:name, got {path!r}")
+    module, _, name = path.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise BadInput(f"{what} needs the module {module}, which cannot be imported") from None
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        raise BadInput(f"{what} needs {name}, which the module {module} does not have") from None
+    return found
+
+
+def _load_class(path: type | str) -> type:
+    return load(path, "a kind") if isinstance(path, str) else path
+
+
+def _construct(known: dict[str, Kind], settings: Any, *args: Any, **changes: Any) -> Any:
+    constructor = known[settings.name].constructor
+    if isinstance(constructor, str):
+        constructor = load(constructor, settings.name)
+    fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    try:
+        return constructor(*args, **{**fields, **changes})
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def make_env(
+    settings: EnvSettings | None, own: "Env | None" = None, *, shapes_only: bool = False
+) -> "Env":
+    """The environment that the settings describe, or the user's own where they are None.
+
+    For shapes only, say to build an agent, its data need not be there.
+    """
+    if settings is None and own is None:
+        raise BadInput("this is of an environment that only Python code can give, as env=...")
+    if settings is not None and own is not None:
+        raise BadInput("an environment of your own goes with settings whose env is None")
+    if settings is None:
+        return typing.cast("Env", own)
+    missing = {settings.data: None} if shapes_only and settings.data else {}
+    return _construct(ENVS, settings, **missing)
+
+
+def make_agent(settings: AgentSettings, spec: "EnvSpec", key: "jax.Array") -> "Agent":
+    """A new agent as the settings describe it, for environments of that spec."""
+    return _construct(AGENTS, settings, spec.observation, spec.actions, key=key)

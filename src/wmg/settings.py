@@ -1,0 +1,89 @@
+"""What the settings of all environments and agents have in common, and how they are checked.
+
+Each kind of environment or agent has a frozen dataclass of plain values in the file `settings.py`
+of its folder. Such a file imports neither jax nor equinox, so that commands start quickly.
+"""
+
+import dataclasses
+import sys
+import typing
+from typing import Any, ClassVar, Literal, Self
+
+from wmg.tools.errors import BadInput
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSettings:
+    """The base of the settings of an environment. What is below may be overridden."""
+
+    name: ClassVar[str]
+    """What the environment is called in a config."""
+    title: ClassVar[str]
+    """What it is called where people read it, and in the names of Gymnasium's environments."""
+    data: ClassVar[str | None] = None
+    """The field that names data, if there is any. With None in that field, an environment has its
+    shapes and no episodes."""
+
+    @property
+    def bank(self) -> str:
+        """The name of the data, of settings that have some."""
+        return getattr(self, self.data or "")
+
+    def held_out(self) -> Self:
+        """The settings with which a trained agent is tested."""
+        return self
+
+    def pinned(self) -> Self:
+        """The settings with data named that cannot change any more."""
+        return self
+
+    def remark(self) -> str | None:
+        """What a user should know before such an environment is played; None if nothing."""
+        return None
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        """Names for Gymnasium, without prefix and version, and the settings each stands for."""
+        return {cls.title: {}}
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentSettings:
+    """The base of the settings of an agent. What is below may be overridden."""
+
+    name: ClassVar[str]
+    """What the agent is called in a config."""
+    learns: ClassVar[bool] = True
+    """Whether it can be trained. An agent that does not learn plays any environment it can."""
+
+    def for_env(self, env: EnvSettings) -> Self:
+        """The settings of the same agent for another environment."""
+        del env
+        return self
+
+
+def require(condition: bool, setting: str, value: object, wanted: str) -> None:
+    """Refuse a value, in a sentence that names the setting and what it must be."""
+    if not condition:
+        raise BadInput(f"{setting} must be {wanted}, got {value!r}")
+
+
+def require_counts(settings: object, largest: int = 65_536, **least: int) -> None:
+    """Refuse fields that are not whole numbers from the given least one to `largest`."""
+    for name, smallest in least.items():
+        value = getattr(settings, name)
+        fits = type(value) is int and smallest <= value <= largest
+        require(fits, name, value, f"a whole number from {smallest} to {largest:,}")
+
+
+def require_choices(settings: object) -> None:
+    """Refuse fields whose type is a `Literal` and whose value is none of its options."""
+    for name, kind in typing.get_type_hints(type(settings)).items():
+        if typing.get_origin(kind) is Literal:
+            options, value = typing.get_args(kind), getattr(settings, name)
+            require(value in options, name, value, f"one of {', '.join(map(repr, options))}")
+
+
+def is_finite(value: object) -> bool:
+    """Whether it is a number that a float can hold; integers may be too large for one."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
