@@ -163,19 +163,19 @@ def test_settings_cannot_be_changed_in_place():
 
 
 @pytest.mark.parametrize(
-    ("kind", "setting"),
+    ("folder", "kind", "setting"),
     [
-        *(("WMG", setting) for setting in ("memory", "start", "age")),
-        *(("BabyAI", setting) for setting in ("level", "observation", "reward")),
-        ("Sokoban", "observation"),
+        *(("agents.wmg", "WMG", setting) for setting in ("memory", "start", "age")),
+        *(("envs.babyai", "BabyAI", setting) for setting in ("level", "observation", "reward")),
+        ("envs.sokoban", "Sokoban", "observation"),
     ],
 )
-def test_a_misspelt_choice_is_refused_in_python_too(kind, setting):
+def test_a_misspelt_choice_is_refused_in_python_too(folder, kind, setting):
     # In a process of its own, without the type checks that these tests run under.
-    code = f"from wmg.config import {kind}; {kind}({setting}='memo')"
+    code = f"from wmg.{folder}.settings import *; {kind}Settings({setting}='memo')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"wmg.config.BadInput: {setting} must be one of '")
+    assert last.startswith(f"wmg.tools.errors.BadInput: {setting} must be one of '")
     assert last.endswith("got 'memo'")
 
 
@@ -194,7 +194,7 @@ def test_a_truth_value_is_not_a_share():
     code = "from wmg.config import Goal; Goal(1); Goal(True)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
-        "wmg.config.BadInput: success must be a number above 0 and at most 1, got True"
+        "wmg.tools.errors.BadInput: success must be a number above 0 and at most 1, got True"
     )
 
 

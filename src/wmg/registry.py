@@ -88,9 +88,10 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
     """The settings class of the environment or agent called `name`. If nobody has registered it,
     the module of the import path `path` is imported, which should register it."""
     known = ENVS if base is EnvSettings else AGENTS
-    if name not in known and isinstance(path, str):
+    is_name = isinstance(name, str)
+    if is_name and name not in known and isinstance(path, str):
         load(path, f"{where} {name!r}")
-    if not isinstance(name, str) or name not in known:
+    if not is_name or name not in known:
         raise BadInput(f"{where} must be one of {', '.join(sorted(known))}, got {name!r}")
     return _load_class(known[name].settings)
 

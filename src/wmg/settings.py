@@ -7,7 +7,7 @@ of its folder. Such a file imports neither jax nor equinox, so that commands sta
 import dataclasses
 import sys
 import typing
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from wmg.tools.errors import BadInput
 
@@ -29,11 +29,11 @@ class EnvSettings:
         """The name of the data, of settings that have some."""
         return getattr(self, self.data or "")
 
-    def held_out(self) -> Self:
+    def held_out(self) -> "EnvSettings":
         """The settings with which a trained agent is tested."""
         return self
 
-    def pinned(self) -> Self:
+    def pinned(self) -> "EnvSettings":
         """The settings with data named that cannot change any more."""
         return self
 
@@ -56,7 +56,7 @@ class AgentSettings:
     learns: ClassVar[bool] = True
     """Whether it can be trained. An agent that does not learn plays any environment it can."""
 
-    def for_env(self, env: EnvSettings) -> Self:
+    def for_env(self, env: EnvSettings) -> "AgentSettings":
         """The settings of the same agent for another environment."""
         del env
         return self

@@ -8,7 +8,7 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -103,7 +103,7 @@ class LevelEnv(Env[State]):
         """An episode of the level at a place of the bank."""
 
     @abc.abstractmethod
-    def with_limit(self, steps: int) -> Self:
+    def with_limit(self, steps: int) -> "LevelEnv[State]":
         """The same environment with another limit of steps."""
 
 

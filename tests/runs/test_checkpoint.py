@@ -323,7 +323,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     def stop(source, target):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint.os, "replace", stop)
+    monkeypatch.setattr(files.os, "replace", stop)
     with pytest.raises(KeyboardInterrupt):
         files.write_atomically(path, b"second")
     assert tiny.contents(tmp_path) == {"file": b"first"}

@@ -314,7 +314,9 @@ def test_a_lengthened_agent_still_fits_its_config(folder):
 
 def test_a_model_that_was_saved_comes_back_the_same(tmp_path):
     settings = tiny.settings()
-    made = registry.make_agent(settings.agent, registry.make_env(settings.env), jax.random.key(3))
+    made = registry.make_agent(
+        settings.agent, registry.make_env(settings.env).spec, jax.random.key(3)
+    )
     checkpoint.save_model(tmp_path / "m.safetensors", made, settings)
     assert eqx.tree_equal(models.find(str(tmp_path / "m.safetensors"))[0], made)
 

@@ -11,6 +11,7 @@ from probes import Constant, build, core
 
 from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.envs.pathfinding.env import Pathfinding
+from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, ObservationSpec
 
 EPISODES = 400
@@ -77,7 +78,7 @@ def test_its_answer_is_never_left_to_chance():
     ],
 )
 def test_depth_n_refuses_what_is_not_pathfinding(spec):
-    with pytest.raises(ValueError, match="only plays Pathfinding"):
+    with pytest.raises(BadInput, match="only plays Pathfinding"):
         build(DepthSettings(), spec)
 
 

@@ -10,6 +10,7 @@ from probes import build
 from wmg.agents.cnn_gru.agent import CNN, patches, pool
 from wmg.agents.cnn_gru.settings import CNNGRUSettings
 from wmg.learn import deferred
+from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
 
 BABYAI = EnvSpec(ObservationSpec(47, image=(7, 7, 3)), 7, 64, "success")
@@ -173,6 +174,6 @@ def test_the_papers_agents_have_as_many_parameters_as_it_prints(
     ],
 )
 def test_an_observation_without_a_large_enough_image_is_refused(observation, message):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(BadInput) as refusal:
         build(SETTINGS, EnvSpec(observation, 7, 64, "success"))
     assert str(refusal.value) == message

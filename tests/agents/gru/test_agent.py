@@ -10,6 +10,7 @@ from probes import Constant, build, core, tiny_gru
 
 from wmg.agents.gru.agent import GRUCell
 from wmg.agents.gru.settings import GRUSettings
+from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 
 SPEC = Constant(actions=3).spec
@@ -53,7 +54,7 @@ def test_the_first_policy_is_uniform():
 
 def test_factors_are_refused_by_name():
     spec = EnvSpec(ObservationSpec(2, (("things", 3, 3),)), 2, 1, "reward")
-    with pytest.raises(ValueError, match="things"):
+    with pytest.raises(BadInput, match="things"):
         tiny_gru(spec)
 
 
