@@ -34,7 +34,7 @@ def shipped(name: str) -> Player:
 
 def time_steps(player: Player) -> list[float]:
     """Milliseconds of each step of some episodes."""
-    playing = session.Session([player])
+    playing = session.ViewerSession([player])
     with server.serving(playing) as place:
         address, times = urllib.parse.urlsplit(place), []
         headers = {"Origin": f"http://{address.netloc}", "Content-Type": "application/json"}

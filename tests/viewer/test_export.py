@@ -72,7 +72,7 @@ def test_ten_long_episodes_of_a_large_agent_are_under_6_megabytes():
         weights = np.exp(1.5 * chance.normal(size=(10, 8, 59))) * (np.arange(59) < 33)
         attention = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
         thought = recording.Thought(np.full(5, 0.2), 0.5, 1, attention, np.arange(59) < 33, ())
-        return recording.Step(scene, thought, 1)
+        return recording.RecordedStep(scene, thought, 1)
 
     episode = recording.Episode(0, "", [[step() for _ in range(120)]])
     file = recording.to_json({}, [episode], "sqrt8")

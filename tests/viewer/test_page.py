@@ -133,7 +133,7 @@ def attention_of(agent, observation, memory):
 
 def expected(behind, time, layers=slice(1, None), heads=slice(None)):
     track = behind.tracks[0]
-    moment = track.moments[time]
+    moment = track.snapshots[time]
     attention = attention_of(track.player.agent, moment.observation, moment.memory)
     return np.asarray(attention)[layers, heads].mean((0, 1))
 

@@ -240,6 +240,6 @@ def test_a_connection_that_waits_for_an_answer_is_kept(address, monkeypatch):
         return {"after": "a while"}
 
     monkeypatch.setattr(server, "LONGEST_SILENCE", 0.2)
-    monkeypatch.setattr(server.Session, "handle", think)
+    monkeypatch.setattr(server.ViewerSession, "handle", think)
     status, _, text = post(address)
     assert status == 200 and json.loads(text) == {"after": "a while"}

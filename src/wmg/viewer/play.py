@@ -1,4 +1,4 @@
-"""Playing an episode step by step, keeping every moment: what can be seen can be gone back to.
+"""Playing an episode step by step, with a snapshot of every moment to go back to.
 
 Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes. Only
 Sokoban's differ: `wmg eval` plays its levels in their order, and here they are drawn.
@@ -72,8 +72,8 @@ class Player:
 
 
 @dataclasses.dataclass(frozen=True)
-class Moment:
-    """The whole of a moment in an episode: what an exact return to it needs."""
+class Snapshot:
+    """A moment of an episode: all that an exact return to it needs."""
 
     state: Any
     observation: Observation
@@ -93,8 +93,8 @@ class Track:
             state, observation = reset(player.env, seed)
         else:
             observation = player.scenery.observe(player.env, state)
-        self.moments: list[Moment] = []
-        self.steps: list[recording.Step] = []
+        self.snapshots: list[Snapshot] = []
+        self.steps: list[recording.RecordedStep] = []
         self._add(state, observation, player.agent.initial_memory(), None)
 
     @property
@@ -103,25 +103,25 @@ class Track:
 
     def think(self, time: int, off: tuple[int, ...]) -> Thought:
         """What the agent would make of an earlier moment without some of the nodes."""
-        moment = self.moments[time]
-        _, thought = self._think(moment.observation, moment.memory, time, off)
+        snapshot = self.snapshots[time]
+        _, thought = self._think(snapshot.observation, snapshot.memory, time, off)
         return thought
 
     def act(self, time: int, action: int | None, off: tuple[int, ...]) -> None:
         """Go on from a moment with an action, or with the agent's own choice, without some of
         the nodes. What had come after that moment is forgotten."""
-        del self.moments[time + 1 :], self.steps[time + 1 :]
-        moment, player = self.moments[time], self.player
-        output, thought = moment.output, moment.thought
+        del self.snapshots[time + 1 :], self.steps[time + 1 :]
+        snapshot, player = self.snapshots[time], self.player
+        output, thought = snapshot.output, snapshot.thought
         if self.over:
             return
         if thought is None or thought.off != off:
-            output, thought = self._think(moment.observation, moment.memory, time, off)
+            output, thought = self._think(snapshot.observation, snapshot.memory, time, off)
         assert output is not None
         taken = thought.choice if action is None else action
-        after: Step = step(player.env, moment.state, taken, self.seed, time)
+        after: Step = step(player.env, snapshot.state, taken, self.seed, time)
         reward, done, success = map(float, (after.reward, after.done, after.success))
-        self.moments[time] = dataclasses.replace(moment, output=output, thought=thought)
+        self.snapshots[time] = dataclasses.replace(snapshot, output=output, thought=thought)
         self.steps[time] = dataclasses.replace(
             self.steps[time], thought=thought, action=taken, human=action is not None,
             reward=reward,
@@ -132,10 +132,10 @@ class Track:
     def _add(self, state: Any, observation: Observation, memory: Any, end: str | None) -> None:
         output = thought = None
         if end is None:
-            output, thought = self._think(observation, memory, len(self.moments), ())
+            output, thought = self._think(observation, memory, len(self.snapshots), ())
         scene = self.player.scenery.describe(*jax.device_get((state, observation)))
-        self.moments.append(Moment(state, observation, memory, output, thought))
-        self.steps.append(recording.Step(scene, thought, end=end))
+        self.snapshots.append(Snapshot(state, observation, memory, output, thought))
+        self.steps.append(recording.RecordedStep(scene, thought, end=end))
 
     def _think(
         self, observation: Observation, memory: Any, time: int, off: tuple[int, ...]

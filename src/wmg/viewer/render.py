@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
 from wmg.envs.babyai import picture as babyai
-from wmg.envs.babyai.env import State as Room
+from wmg.envs.babyai.env import BabyAIState as Room
 from wmg.envs.pathfinding import picture as pathfinding
-from wmg.envs.pathfinding.env import State as Graph
+from wmg.envs.pathfinding.env import PathfindingState as Graph
 from wmg.envs.sokoban import picture as sokoban
-from wmg.envs.sokoban.env import State as Board
+from wmg.envs.sokoban.env import SokobanState as Board
 from wmg.learn import a3c
 from wmg.learn.a3c import Scene
 from wmg.tools.draw import Frame

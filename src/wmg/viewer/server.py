@@ -18,7 +18,7 @@ from typing import Any
 
 from wmg.tools.errors import BadInput
 from wmg.viewer.page_files import page_files
-from wmg.viewer.session import Session
+from wmg.viewer.session import ViewerSession
 
 try:
     import uvicorn
@@ -50,7 +50,7 @@ HEADERS = {
 }
 
 
-def application(session: Session, token: str, port: int, loopback: bool = True) -> Starlette:
+def application(session: ViewerSession, token: str, port: int, loopback: bool = True) -> Starlette:
     """The web application. On the loopback address it must be called by a name of that."""
     own = {f"{name}:{port}" for name in (LOOPBACK, "localhost")} if loopback else None
 
@@ -171,7 +171,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def make_server(session: Session, listener: socket.socket, token: str) -> Any:
+def make_server(session: ViewerSession, listener: socket.socket, token: str) -> Any:
     """A server for one session. It is started with `run(sockets=[listener])`."""
     host, port = listener.getsockname()
     app = application(session, token, port, host == LOOPBACK)
@@ -184,7 +184,7 @@ def make_server(session: Session, listener: socket.socket, token: str) -> Any:
     return uvicorn.Server(settings)
 
 
-def serve(session: Session, host: str, port: int, browser: bool) -> None:
+def serve(session: ViewerSession, host: str, port: int, browser: bool) -> None:
     """Show a session in the browser until Ctrl-C."""
     with listening(host, port) as listener:
         token = secrets.token_urlsafe(16)
@@ -199,7 +199,7 @@ def serve(session: Session, host: str, port: int, browser: bool) -> None:
 
 
 @contextlib.contextmanager
-def serving(session: Session) -> Iterator[str]:
+def serving(session: ViewerSession) -> Iterator[str]:
     """The address of a session that is shown in the background, to scripts that look at it."""
     with listening(LOOPBACK, 0) as listener:
         token = secrets.token_urlsafe(16)

@@ -29,7 +29,7 @@ def choices_of(player: Player) -> dict[str, Choice]:
     return {"seed": BY_SEED, **player.scenery.choices}
 
 
-class Session:
+class ViewerSession:
     """An episode in progress, played by one agent or by several side by side."""
 
     def __init__(self, players: list[Player], seed: int = 0):
@@ -54,7 +54,7 @@ class Session:
         if set(message) != {"do", *fields}:
             raise BadInput(f"the message {wanted!r} must have {', '.join(('do', *fields))}")
         given = {name: message[name] for name in fields}
-        if method is Session.begin:  # it takes the lock when it has read the text of a board
+        if method is ViewerSession.begin:  # it takes the lock when it has read the text of a board
             return self.begin(**given)
         with self._lock:
             return method(self, **given)
@@ -116,10 +116,10 @@ class Session:
 
 
 MESSAGES = {
-    "show": (Session.show, ()),
-    "begin": (Session.begin, ("choice", "value")),
-    "act": (Session.act, ("time", "action", "off")),
-    "think": (Session.think, ("track", "time", "off")),
+    "show": (ViewerSession.show, ()),
+    "begin": (ViewerSession.begin, ("choice", "value")),
+    "act": (ViewerSession.act, ("time", "action", "off")),
+    "think": (ViewerSession.think, ("track", "time", "off")),
 }
 """What a message can ask for, and what it must say."""
 

@@ -14,7 +14,7 @@ from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend,
 from wmg.tools.errors import BadInput
 from wmg.viewer import recording, render
 from wmg.viewer.play import Player, Track
-from wmg.viewer.recording import Step, Thought
+from wmg.viewer.recording import RecordedStep, Thought
 
 GAIN = 4.0
 """A square that is as large as a cell stands for a quarter of the attention, as on the page."""
@@ -47,13 +47,13 @@ def draw(tracks: list[Track]) -> Iterator[Frame]:
     for time in range(longest + PAUSE - 1):
         at = [min(time, len(track.steps) - 1) for track in tracks]
         parts = [
-            draw_step(track.player, track.moments[now].state, track.steps[now])
+            draw_step(track.player, track.snapshots[now].state, track.steps[now])
             for track, now in zip(tracks, at, strict=True)
         ]
         yield side_by_side(parts)
 
 
-def draw_step(player: Player, state: Any, step: Step) -> Frame:
+def draw_step(player: Player, state: Any, step: RecordedStep) -> Frame:
     """The environment with squares over its Factors; beside it Core, memory, policy, value."""
     scene = render.rgb(state)
     height = max(len(scene), panel_height(player))
@@ -87,7 +87,7 @@ def draw_name(panel: Frame, player: Player) -> int:
     return MARGIN + LINE
 
 
-def overlay(scene: Frame, player: Player, step: Step, shares: np.ndarray) -> None:
+def overlay(scene: Frame, player: Player, step: RecordedStep, shares: np.ndarray) -> None:
     """White squares on the cells of the Factors."""
     if player.scenery.squares is None:
         return

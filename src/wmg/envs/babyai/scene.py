@@ -13,7 +13,7 @@ from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.observe import MIDDLE, NEAR
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
-from wmg.envs.babyai.world import ABSENT, CARRIED, State
+from wmg.envs.babyai.world import ABSENT, CARRIED, BabyAIState
 from wmg.envs.scenery import Choice, Scenery
 from wmg.types import Observation
 from wmg.viewer.chance import reset
@@ -33,7 +33,7 @@ def title(settings: BabyAISettings) -> str:
     return f"BabyAI {settings.level}"
 
 
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: BabyAIState, observation: Observation) -> dict[str, Any]:
     """The room as the agent has it before it."""
     seen = render.view_places(state)
     things = [
@@ -59,7 +59,7 @@ def describe(state: State, observation: Observation) -> dict[str, Any]:
     }
 
 
-def places(state: State, observation: Observation) -> list[list[int] | None]:
+def places(state: BabyAIState, observation: Observation) -> list[list[int] | None]:
     """x and y in the room of what each Factor tells about, read from the Factor itself."""
     if not observation.factors:
         return []
@@ -84,7 +84,7 @@ def find_mission(env: BabyAI, text: str, seed: int) -> tuple[int, None]:
 
 
 @jax.jit
-def _starts(env: BabyAI, start: Int[Array, ""] | int) -> State:
+def _starts(env: BabyAI, start: Int[Array, ""] | int) -> BabyAIState:
     return jax.vmap(lambda seed: reset(env, seed)[0])(start + jnp.arange(BATCH))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from wmg.envs.pathfinding import env as pathfinding
-from wmg.envs.pathfinding.env import State
+from wmg.envs.pathfinding.env import PathfindingState
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.scenery import Scenery
 from wmg.types import Observation
@@ -18,7 +18,7 @@ def title(settings: PathfindingSettings) -> str:
     return f"Pathfinding, {settings.nodes} nodes"
 
 
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: PathfindingState, observation: Observation) -> dict[str, Any]:
     """The graph at the step that is shown; after the end, at the last."""
     del observation  # it has no Factors
     time = min(int(state.time), len(state.source) - 1)

@@ -22,13 +22,13 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg.envs.sokoban.levels import Level, Levels
 from wmg.envs.sokoban.levels import find as find_levels
 from wmg.envs.sokoban.observe import FORMATS, observe, spec
-from wmg.envs.sokoban.world import ACTIONS, Rewards, State, act, begin, most_cells
+from wmg.envs.sokoban.world import ACTIONS, Rewards, SokobanState, act, begin, most_cells
 from wmg.types import EnvSpec, LevelEnv, Observation, Step
 
-__all__ = ["Level", "Levels", "Rewards", "Sokoban", "State"]
+__all__ = ["Level", "Levels", "Rewards", "Sokoban", "SokobanState"]
 
 
-class Sokoban(LevelEnv[State]):
+class Sokoban(LevelEnv[SokobanState]):
     """See the module's docstring."""
 
     levels: Levels | None
@@ -92,18 +92,20 @@ class Sokoban(LevelEnv[State]):
     def with_limit(self, steps: int) -> "Sokoban":
         return dataclasses.replace(self, max_steps=steps)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+    def reset(self, key: PRNGKeyArray) -> tuple[SokobanState, Observation]:
         return self.start(jax.random.randint(key, (), 0, len(self._bank())))
 
-    def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
+    def start(self, index: Int[Array, ""]) -> tuple[SokobanState, Observation]:
         return self.begin(self._bank().level(index))
 
-    def begin(self, level: Level) -> tuple[State, Observation]:
+    def begin(self, level: Level) -> tuple[SokobanState, Observation]:
         """An episode of a level of any bank."""
         state = begin(level, self.cells)
         return state, self.observe(state)
 
-    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+    def step(
+        self, state: SokobanState, action: Int[Array, ""], key: PRNGKeyArray
+    ) -> Step[SokobanState]:
         del key  # what happens is certain
         after = act(state, action, self.rewards)
         return Step(
@@ -115,7 +117,7 @@ class Sokoban(LevelEnv[State]):
             success=after.solved,
         )
 
-    def observe(self, state: State) -> Observation:
+    def observe(self, state: SokobanState) -> Observation:
         """What the agent sees in a state."""
         return observe(state, self.observation)
 

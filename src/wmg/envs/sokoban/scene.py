@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 from wmg.envs.scenery import Choice, Scenery
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban import picture as render
-from wmg.envs.sokoban.env import Level, Levels, Sokoban, State
+from wmg.envs.sokoban.env import Level, Levels, Sokoban, SokobanState
 from wmg.envs.sokoban.observe import CELLS, reach
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.envs.sokoban.world import ACTIONS
@@ -26,7 +26,7 @@ def title(settings: SokobanSettings) -> str:
     return f"Sokoban, levels {settings.levels}"
 
 
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: SokobanState, observation: Observation) -> dict[str, Any]:
     """The board as text, in the usual letters."""
     board, _ = render.look(state)
     boxes = sum(mark in "$*" for row in board for mark in row)
@@ -40,7 +40,7 @@ def describe(state: State, observation: Observation) -> dict[str, Any]:
     }
 
 
-def places(state: State, observation: Observation) -> list[list[int] | None]:
+def places(state: SokobanState, observation: Observation) -> list[list[int] | None]:
     """Column and row of the cell each Factor tells about, read from the Factor itself."""
     if not observation.factors:
         return []
@@ -54,14 +54,14 @@ def places(state: State, observation: Observation) -> list[list[int] | None]:
     ]
 
 
-def by_number(env: Sokoban, number: int, seed: int) -> tuple[int, State]:
+def by_number(env: Sokoban, number: int, seed: int) -> tuple[int, SokobanState]:
     """The level at a place of the bank."""
     if number >= env.count:
         raise ValueError(f"level must be from 0 to {env.count - 1:,} in this bank, got {number:,}")
     return seed, _start(env, jnp.int32(number))
 
 
-def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, State]:
+def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, SokobanState]:
     """The first level in a text."""
     level = _unpack(levels.from_text(text, env.bound))
     cells = int((~level.walls).sum())
@@ -71,7 +71,7 @@ def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, State]:
 
 
 @jax.jit
-def _start(env: Sokoban, index: Int[Array, ""]) -> State:
+def _start(env: Sokoban, index: Int[Array, ""]) -> SokobanState:
     return env.start(index)[0]
 
 
@@ -81,7 +81,7 @@ def _unpack(bank: Levels) -> Level:
 
 
 @jax.jit
-def _begin(env: Sokoban, level: Level) -> State:
+def _begin(env: Sokoban, level: Level) -> SokobanState:
     return env.begin(level)[0]
 
 
