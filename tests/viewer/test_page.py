@@ -417,7 +417,7 @@ def test_an_exported_page_works_from_a_file_without_network(visit, tmp_path):
     recorded = [episode for episode, _ in session.record(played, 0, 2)]
     file = recording.to_json(session.about(played), recorded, "sqrt8")
     path = tmp_path / "a page.html"
-    path.write_text(export.export(json.loads(json.dumps(file))))
+    path.write_text(export.export(json.loads(json.dumps(file)), played[0].scenery.drawing))
     page = visit(path.as_uri(), offline=True)
     assert page.locator(".track").count() == 2
     press(page, *"llll")

@@ -159,8 +159,13 @@ def test_agents_that_keep_something_else_than_memos_are_shown_too(kept, slots):
 def test_the_nodes_of_an_agent_are_counted():
     about = players.babyai().about()["attention"]
     assert about == {
-        "layers": 4, "heads": 4, "factors": [["objects", 1]], "slots": 1, "memory": "memos",
-    }  # fmt: skip
+        "layers": 4,
+        "heads": 4,
+        "factors": [["objects", 1]],
+        "slots": 1,
+        "memory": "memos",
+        "switchable": True,
+    }
 
 
 def test_the_greedy_take_what_is_most_likely():

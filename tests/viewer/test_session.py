@@ -203,7 +203,7 @@ def test_recording_gives_up_on_an_agent_that_solves_too_little(monkeypatch):
 def test_others_are_answered_while_a_board_is_read(monkeypatch):
     reading, done = threading.Event(), threading.Event()
 
-    def read_slowly(env, value, last):
+    def read_slowly(env, value, last, reset):
         reading.set()
         assert done.wait(60)
         return 5, None

@@ -11,7 +11,7 @@ from viewer import players
 
 from wmg.tools.draw import INK, PAPER, write
 from wmg.tools.errors import BadInput
-from wmg.viewer import recording, render, video
+from wmg.viewer import recording, video
 from wmg.viewer.play import Track
 
 
@@ -43,7 +43,7 @@ def test_factors_have_squares_on_their_cells(room):
     for moment, step in zip(room.snapshots, room.steps, strict=True):
         (place,) = step.scene["places"]
         frame = video.draw_step(room.player, moment.state, step)
-        plain = render.rgb(moment.state)
+        plain = room.player.env.picture(moment.state)
         height, width, _ = plain.shape
         changed = (frame[:height, :width] != plain).any(-1)
         assert changed.any() == (place is not None)

@@ -126,7 +126,8 @@ def save(players: list[Any], options: ViewOptions) -> None:
     if options.export is not None:
         episodes = [episode for episode, _ in recorded]
         file = recording.to_json(session.about(players), episodes, "sqrt8")
-        files.write_atomically(options.export, export.export(file).encode())
+        page = export.export(file, players[0].scenery.drawing)
+        files.write_atomically(options.export, page.encode())
         print(f"wrote {options.export} ({options.export.stat().st_size / 1e6:.2f} MB)")
     if options.video is not None:
         video.save(options.video, [tracks for _, tracks in recorded], options.fps)

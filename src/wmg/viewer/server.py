@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from wmg.tools.errors import BadInput
-from wmg.viewer.page_files import page_files
 from wmg.viewer.session import ViewerSession
 
 try:
@@ -72,10 +71,10 @@ def application(session: ViewerSession, token: str, port: int, loopback: bool = 
         if reason := refusal(request):
             return refuse(403, reason)
         name = request.path_params.get("file", "") or "index.html"
-        if name not in page_files():
+        if name not in session.files:
             return refuse(404, "there is no such file")
         kind = KINDS[name.rpartition(".")[2]]
-        return Response(page_files()[name], media_type=kind, headers=HEADERS)
+        return Response(session.files[name], media_type=kind, headers=HEADERS)
 
     async def post(request: Request) -> Response:
         if reason := refusal(request):
@@ -176,11 +175,16 @@ def make_server(session: ViewerSession, listener: socket.socket, token: str) -> 
     host, port = listener.getsockname()
     app = application(session, token, port, host == LOOPBACK)
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
         http=ImpatientProtocol,
-        lifespan="off", ws="none", timeout_graceful_shutdown=1,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=LARGEST_MESSAGE,
-    )  # fmt: skip
+    )
     return uvicorn.Server(settings)
 
 

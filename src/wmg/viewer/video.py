@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, put, write
+from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, gif, put, write
 from wmg.tools.errors import BadInput
-from wmg.viewer import recording, render
+from wmg.viewer import recording
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import RecordedStep, Thought
 
@@ -55,7 +55,7 @@ def draw(tracks: list[Track]) -> Iterator[Frame]:
 
 def draw_step(player: Player, state: Any, step: RecordedStep) -> Frame:
     """The environment with squares over its Factors; beside it Core, memory, policy, value."""
-    scene = render.rgb(state)
+    scene = player.env.picture(state)
     height = max(len(scene), panel_height(player))
     panel = blank(height, SIDE)
     top = draw_name(panel, player)
@@ -155,7 +155,7 @@ def side_by_side(parts: list[Frame]) -> Frame:
 
 def write_gif(frames: Iterable[Frame], path: pathlib.Path, fps: float) -> None:
     """Write an animation."""
-    render.gif(list(frames), path, fps)
+    gif(list(frames), path, fps)
 
 
 def write_mp4(frames: Iterable[Frame], path: pathlib.Path, fps: float) -> None:

@@ -17,6 +17,7 @@ Source: section 4.2 of the paper; minigrid 3.2.0.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -29,7 +30,9 @@ from wmg.envs.babyai.observe import FORMATS, observe, spec
 from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
 from wmg.envs.babyai.world import ABSENT, BabyAIState, Layout, act
-from wmg.types import Env, EnvSpec, Observation, Step
+from wmg.envs.scenery import Scenery
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, Env, EnvSpec, Observation, Step
 
 REWARDS = ("binary", "minigrid")
 PAID = np.array([1 - 0.9 * (time / MAX_STEPS) for time in range(MAX_STEPS + 1)], np.float32)
@@ -104,3 +107,26 @@ class BabyAI(Env[BabyAIState]):
     def observe(self, state: BabyAIState) -> Observation:
         """What the agent sees in a state."""
         return observe(state, self.observation, self.slots)
+
+    def picture(self, state: BabyAIState) -> Frame:
+        from wmg.envs.babyai import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: BabyAIState) -> str:
+        from wmg.envs.babyai import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.babyai.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        return Bounds(numbers=(-3.0, 6.0), image=(0.0, 7.0))
+
+    def info(self, state: BabyAIState) -> dict[str, Any]:
+        from wmg.envs.babyai.picture import mission_text
+
+        return {"mission": mission_text(state)}

@@ -17,7 +17,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg.types import Env, EnvSpec, Observation, ObservationSpec, Step
+from wmg.envs.scenery import Scenery
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, Env, EnvSpec, Observation, ObservationSpec, Step
 
 NO, YES = range(2)
 
@@ -93,6 +95,24 @@ class Pathfinding(Env[PathfindingState]):
             truncated=jnp.zeros((), bool),
             success=after.right == self.nodes - 1,
         )
+
+    def picture(self, state: PathfindingState) -> Frame:
+        from wmg.envs.pathfinding import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: PathfindingState) -> str:
+        from wmg.envs.pathfinding import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.pathfinding.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        return Bounds(numbers=(-1.0, 1.0))
 
 
 def grow(

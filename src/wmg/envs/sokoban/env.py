@@ -12,6 +12,7 @@ Source: section 4.3 of the paper; the levels are Boxoban's where they are at han
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -19,11 +20,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from wmg.envs.scenery import Scenery
 from wmg.envs.sokoban.levels import Level, Levels
 from wmg.envs.sokoban.levels import find as find_levels
 from wmg.envs.sokoban.observe import FORMATS, observe, spec
 from wmg.envs.sokoban.world import ACTIONS, Rewards, SokobanState, act, begin, most_cells
-from wmg.types import EnvSpec, LevelEnv, Observation, Step
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, EnvSpec, LevelEnv, Observation, Step
 
 __all__ = ["Level", "Levels", "Rewards", "Sokoban", "SokobanState"]
 
@@ -121,6 +124,28 @@ class Sokoban(LevelEnv[SokobanState]):
         """What the agent sees in a state."""
         return observe(state, self.observation)
 
+    def picture(self, state: SokobanState) -> Frame:
+        from wmg.envs.sokoban import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: SokobanState) -> str:
+        from wmg.envs.sokoban import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.sokoban.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        """The last reward is among the numbers; all others are from -1 to 1."""
+        step, on, off, solved = self.rewards
+        paid = [step + pushed + ended for pushed in (0.0, on, off) for ended in (0.0, solved)]
+        low, high = math.floor(min(-1.0, *paid)), math.ceil(max(1.0, *paid))
+        return Bounds(numbers=(float(low), float(high)), image=(0.0, 1.0))
+
     def _bank(self) -> Levels:
         if self.levels is None:
             raise ValueError("an environment without levels has no episodes")
@@ -130,5 +155,8 @@ class Sokoban(LevelEnv[SokobanState]):
 @jax.jit
 def _count_cells(levels: Levels) -> Int[Array, " levels"]:
     """How many cells of each level are not walls."""
-    count = lambda index: (~levels.level(index).walls).sum()  # noqa: E731
+
+    def count(index: Int[Array, ""]) -> Int[Array, ""]:
+        return (~levels.level(index).walls).sum()
+
     return jax.lax.map(count, jnp.arange(len(levels)), batch_size=4096)

@@ -1,5 +1,6 @@
 """Sokoban in the viewer: the board, by number or of one's own making."""
 
+import pathlib
 from typing import Any
 
 import jax
@@ -7,23 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg.envs.scenery import Choice, Scenery
+from wmg.envs.scenery import Choice, Reset, Scenery
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban import picture as render
 from wmg.envs.sokoban.env import Level, Levels, Sokoban, SokobanState
 from wmg.envs.sokoban.observe import CELLS, reach
-from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.envs.sokoban.world import ACTIONS
 from wmg.types import Observation
 
 KEYS = (".", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight")
 BRIEFS = ("·", "↑", "↓", "←", "→")
 """Signs for the last action."""
-
-
-def title(settings: SokobanSettings) -> str:
-    """A name for the environment."""
-    return f"Sokoban, levels {settings.levels}"
 
 
 def describe(state: SokobanState, observation: Observation) -> dict[str, Any]:
@@ -54,15 +49,17 @@ def places(state: SokobanState, observation: Observation) -> list[list[int] | No
     ]
 
 
-def by_number(env: Sokoban, number: int, seed: int) -> tuple[int, SokobanState]:
+def by_number(env: Sokoban, number: int, seed: int, reset: Reset) -> tuple[int, SokobanState]:
     """The level at a place of the bank."""
+    del reset
     if number >= env.count:
         raise ValueError(f"level must be from 0 to {env.count - 1:,} in this bank, got {number:,}")
     return seed, _start(env, jnp.int32(number))
 
 
-def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, SokobanState]:
+def by_text(env: Sokoban, text: str, seed: int, reset: Reset) -> tuple[int, SokobanState]:
     """The first level in a text."""
+    del reset
     level = _unpack(levels.from_text(text, env.bound))
     cells = int((~level.walls).sum())
     if cells > env.cells:
@@ -73,6 +70,11 @@ def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, SokobanState]:
 @jax.jit
 def _start(env: Sokoban, index: Int[Array, ""]) -> SokobanState:
     return env.start(index)[0]
+
+
+@jax.jit
+def _observe(env: Sokoban, state: SokobanState) -> Observation:
+    return env.observe(state)
 
 
 @jax.jit
@@ -92,10 +94,10 @@ def square(place: list[int]) -> tuple[int, int, int]:
 
 
 SCENERY = Scenery(
-    title=title,
+    drawing=pathlib.Path(__file__).with_name("scene.js"),
     actions=tuple(zip(ACTIONS, KEYS, strict=True)),
     describe=describe,
-    observe=jax.jit(lambda env, state: env.observe(state)),
+    observe=_observe,
     choices={
         "level": Choice("level", "number", "0", by_number),
         "text": Choice("level of your own", "lines", "#####\n#@$.#\n#####", by_text),
