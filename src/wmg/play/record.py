@@ -6,9 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
-from wmg.play.evaluate import chance_of
 from wmg.types import Agent, Env
 
 
@@ -30,16 +29,19 @@ def _play(
 ) -> tuple[Any, Bool[Array, " steps"]]:
     """The first state and that after every step; whether each step ended the episode."""
     rkey, pkey, ekey = jax.random.split(key, 3)
+    steps = env.spec.max_steps
+    noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
 
-    def step(now: tuple[Any, Any, Any], time: Int[Array, ""]) -> tuple[Any, tuple[Any, Array]]:
-        state, observation, memory = now
-        noise, skey = chance_of(env.spec, pkey, ekey, time)
+    def step(
+        now: tuple[Any, Any, Any], chance: tuple[Array, Array]
+    ) -> tuple[Any, tuple[Any, Array]]:
+        (state, observation, memory), (noise, key) = now, chance
         output = agent(observation, memory)
-        action = jnp.argmax(output.logits + (0.0 if greedy else noise))
-        after = env.step(state, action, skey)
+        after = env.step(state, jnp.argmax(output.logits + noise), key)
         return (after.state, after.observation, output.memory), (after.state, after.done)
 
     start, observation = env.reset(rkey)
     first = start, observation, agent.initial_memory()
-    _, (states, done) = jax.lax.scan(step, first, jnp.arange(env.spec.max_steps))
+    chance = noise, jax.random.split(ekey, steps)
+    _, (states, done) = jax.lax.scan(step, first, chance)
     return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states), done
