@@ -76,9 +76,11 @@ def _register(
     fits = isinstance(settings, type) and issubclass(settings, base)
     if not fits or not dataclasses.is_dataclass(settings):
         raise BadInput(f"the settings of an {what} must be a dataclass of {base.__name__}")
-    name = getattr(settings, "name", None)
+    name, title = getattr(settings, "name", None), getattr(settings, "title", None)
     if not isinstance(name, str) or not name:
         raise BadInput(f"{settings.__name__} must have a name")
+    if what == "env" and (not isinstance(title, str) or not title):
+        raise BadInput(f"{settings.__name__} must have a title")
     if name in OWN[what]:
         raise BadInput(f"wmg has an {what} called {name!r}: choose another name")
     known[name] = Kind(settings, constructor)

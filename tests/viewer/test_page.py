@@ -248,7 +248,10 @@ def test_a_level_of_ones_own_is_solved_by_pushing_the_box(live):
     page.locator("textarea").fill(OWN_LEVEL)
     page.locator("form", has=page.locator("textarea")).locator("button").click()
     settle(page)
-    rows = lambda: page.locator(".warehouse").get_attribute("data-board").split("/")  # noqa: E731
+
+    def rows():
+        return page.locator(".warehouse").get_attribute("data-board").split("/")
+
     assert rows()[1].startswith("#@ $.#")
     page.locator("body").click(position={"x": 2, "y": 2})
     press(page, "ArrowLeft")
