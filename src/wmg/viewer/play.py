@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Int
 from wmg import config
 from wmg.agents.wmg.agent import WMG
 from wmg.config import Config
-from wmg.learn import a3c
+from wmg.play.act import sample
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
 from wmg.viewer import recording, scenes
 from wmg.viewer.chance import chance, reset, step
@@ -168,7 +168,7 @@ def think(
     that are; its policy; and the action it chooses at that time."""
     output, present = attend(agent, observation, memory, jnp.asarray(on))
     noise, _ = chance(spec, seed, time)
-    choice = a3c.sample(output.logits, jnp.where(greedy, 0.0, noise))
+    choice = sample(output.logits, jnp.where(greedy, 0.0, noise))
     return output, present, jax.nn.softmax(output.logits), choice
 
 

@@ -21,8 +21,7 @@ from wmg.envs.pathfinding import picture as pathfinding
 from wmg.envs.pathfinding.env import State as Graph
 from wmg.envs.sokoban import picture as sokoban
 from wmg.envs.sokoban.env import State as Board
-from wmg.learn import a3c
-from wmg.learn.a3c import Scene
+from wmg.play.act import Scene, sample
 from wmg.tools.draw import Frame
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
@@ -72,7 +71,7 @@ def _play(
 
     def step(scene: Scene, inputs: tuple[Array, Array]) -> tuple[Scene, tuple[Any, Array]]:
         output = agent(scene.observation, scene.memory)
-        after = env.step(scene.state, a3c.sample(output.logits, inputs[0]), inputs[1])
+        after = env.step(scene.state, sample(output.logits, inputs[0]), inputs[1])
         return Scene(after.state, after.observation, output.memory), (after.state, after.done)
 
     start = Scene(*env.reset(rkey), agent.initial_memory())
