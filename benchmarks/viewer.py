@@ -19,7 +19,7 @@ from typing import Any
 from wmg.cli.view import make_player
 from wmg.runs import models
 from wmg.tools import machine
-from wmg.viewer import export, recording, server, session
+from wmg.viewer import export, generic, recording, server, session
 from wmg.viewer.page_files import page_files
 from wmg.viewer.play import Player
 
@@ -35,7 +35,7 @@ def shipped(name: str) -> Player:
 
 def time_steps(player: Player) -> list[float]:
     """Milliseconds of each step of some episodes."""
-    playing = session.Session([player])
+    playing = session.ViewerSession([player])
     with server.serving(playing) as place:
         address, times = urllib.parse.urlsplit(place), []
         headers = {"Origin": f"http://{address.netloc}", "Content-Type": "application/json"}
@@ -57,7 +57,7 @@ def page_of_ten(player: Player, solved: bool) -> int:
     """Bytes of an exported page of ten episodes, of all or of solved ones."""
     episodes = [episode for episode, _ in session.record([player], 0, 10, solved)]
     file = recording.to_json(session.about([player]), episodes, "sqrt8")
-    return len(export.export(file).encode())
+    return len(export.export(file, player.scenery.drawing).encode())
 
 
 def measure(player: Player) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def main() -> None:
         "command": f"python benchmarks/viewer.py --out {out}",
         "date": datetime.date.today().isoformat(),
         "hardware": f"{machine.cores()}-core CPU",
-        "page_bytes": sum(len(text.encode()) for text in page_files().values()),
+        "page_bytes": sum(len(text.encode()) for text in page_files(generic.DRAWING).values()),
         "models": found,
     }
     out.write_text(json.dumps(data, indent=2) + "\n")

@@ -15,10 +15,10 @@ import jax
 from wmg import paper, registry
 from wmg.config import Goal
 from wmg.play import evaluate
+from wmg.play.record import record
 from wmg.runs import progress, train
 from wmg.runs.result import Result
-from wmg.tools import plots
-from wmg.viewer import render
+from wmg.tools import draw, plots
 
 RUNS = pathlib.Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
 OURS = pathlib.Path(__file__).parents[1] / "results" / "babyai-table" / "report.json"
@@ -63,11 +63,11 @@ if OURS.exists():
 played = evaluate.evaluate(env, result.agent, seed=1, episodes=10_000)
 print(f"Of 10,000 further episodes it solves {100 * played.success.mean():.2f}%.")
 
-recorded = (render.record(env, result.agent, jax.random.key(i)) for i in range(100))
+recorded = (record(env, result.agent, jax.random.key(i)) for i in range(100))
 solved = (states for states in recorded if len(states) <= env.spec.max_steps)
 episodes = list(itertools.islice(solved, 3))
 frames = [
-    render.rgb(state) for states in episodes for state in [*states, *[states[-1]] * 4]
+    env.picture(state) for states in episodes for state in [*states, *[states[-1]] * 4]
 ]  # each ends with a pause
 
 curve = plots.Curve(result.steps, result.scores)
@@ -75,6 +75,6 @@ title = "WMG on GoToObj"
 plots.learning_curves({"WMG": curve}, folder / "curve.png", title=title, ylabel="% of episodes")
 print(f"\nlearning curve: {folder / 'curve.png'}")
 if frames:
-    render.gif(frames, folder / "episodes.gif")
+    draw.gif(frames, folder / "episodes.gif")
     print(f"{len(episodes)} solved episodes: {folder / 'episodes.gif'}")
 print(f"the trained agent: {folder / 'best.safetensors'}")

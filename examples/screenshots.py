@@ -17,7 +17,7 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import models
 from wmg.viewer import server
 from wmg.viewer.play import Player
-from wmg.viewer.session import Session
+from wmg.viewer.session import ViewerSession
 
 IMAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "images"
 FIRST_MEMO_OF_PATHFINDING = 1
@@ -37,7 +37,7 @@ def take(
     browser: Browser, player: Player, seed: int, keys: str, off: int | None, scheme: str
 ) -> bytes:
     """A picture of the page after some keys, with a node switched off."""
-    with server.serving(Session([player], seed)) as address:
+    with server.serving(ViewerSession([player], seed)) as address:
         window = browser.new_context(viewport={"width": 1060, "height": 900})
         page: Page = window.new_page()
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

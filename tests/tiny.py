@@ -160,7 +160,7 @@ def differing(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
     ]
 
 
-def result(scores, diverged=None, goal=None, trials=()):
+def result(scores, diverged=None, goal=None, tests=()):
     """What training would return of runs with these scores."""
     runs = len(scores)
     config = settings(runs=runs, goal=goal)
@@ -168,4 +168,4 @@ def result(scores, diverged=None, goal=None, trials=()):
     ended = jnp.array(diverged or [False] * runs)
     state = eqx.tree_at(lambda runs: runs.diverged, state, ended)
     reports = np.arange(len(scores[0]))
-    return Result(config, state, reports, np.array(scores), 0.0, True, trials=list(trials))
+    return Result(config, state, reports, np.array(scores), 0.0, True, tests=list(tests))

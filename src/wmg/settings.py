@@ -29,6 +29,11 @@ class EnvSettings:
         """The name of the data, of settings that have some."""
         return getattr(self, self.data or "")
 
+    @property
+    def label(self) -> str:
+        """The environment with these settings, in a few words."""
+        return self.title
+
     def held_out(self) -> "EnvSettings":
         """The settings with which a trained agent is tested."""
         return self

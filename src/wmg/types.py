@@ -8,12 +8,15 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from wmg.tools.draw import Frame
+from wmg.tools.errors import BadInput
 
 State = TypeVar("State")
 Memory = TypeVar("Memory")
@@ -74,8 +77,24 @@ class Step(eqx.Module, Generic[State]):
         return self.terminated | self.truncated
 
 
+Range = tuple[float, float]
+UNBOUNDED: Range = (-math.inf, math.inf)
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest numbers of an observation."""
+
+    numbers: Range = UNBOUNDED
+    """Of Core and Factors."""
+    image: Range = UNBOUNDED
+
+
 class Env(eqx.Module, Generic[State]):
-    """An environment: two pure functions and the shapes they produce."""
+    """An environment: two pure functions and the shapes they produce.
+
+    The other methods are for people and for Gymnasium. An environment defines those it wants; they
+    are called outside of compiled functions, with a state of jax or numpy arrays.
+    """
 
     @property
     @abc.abstractmethod
@@ -88,6 +107,28 @@ class Env(eqx.Module, Generic[State]):
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
         """What follows `action`. After an episode's end the result is thrown away."""
+
+    def picture(self, state: State) -> Frame:
+        """A picture of a state. Videos want even sides."""
+        raise BadInput(f"{type(self).__name__} has no pictures: define picture(self, state)")
+
+    def text(self, state: State) -> str:
+        """A state as text, which may have the colour codes of a terminal."""
+        raise BadInput(f"{type(self).__name__} has no text: define text(self, state)")
+
+    def scene(self) -> Any:
+        """A `wmg.envs.scenery.Scenery`: how the viewer shows the environment. With None it shows
+        the picture, or the numbers that the agent sees."""
+        return None
+
+    def bounds(self) -> Bounds:
+        """Bounds of all observations, for Gymnasium's spaces."""
+        return Bounds()
+
+    def info(self, state: State) -> dict[str, Any]:
+        """What Gymnasium's info says during an episode that starts from this state."""
+        del state
+        return {}
 
 
 class LevelEnv(Env[State]):
@@ -128,6 +169,14 @@ class Agent(eqx.Module, Generic[Memory]):
 
     @abc.abstractmethod
     def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]: ...
+
+    def attend_to(
+        self, observation: Observation, memory: Memory, on: Bool[Array, " nodes"]
+    ) -> tuple[Output[Memory], Bool[Array, " nodes"]] | None:
+        """The step if only nodes that are `on` are attended to, in the order of
+        `Output.attention`; and which of those are there. None if the agent cannot do that."""
+        del observation, memory, on
+        return None
 
 
 class Summary(eqx.Module, Generic[Memory]):

@@ -334,7 +334,7 @@ def replay_encodings(path: pathlib.Path, data: dict[str, np.ndarray]) -> dict[st
     }
 
 
-def read_moments(path: pathlib.Path, data: dict[str, np.ndarray]) -> list[encode.View]:
+def read_moments(path: pathlib.Path, data: dict[str, np.ndarray]) -> list[encode.AgentView]:
     """What the agent was told at each moment of a file of the BabyAI form."""
     require_keys(path, data, MOMENTS)
     count, side = len(data["image"]), vocabulary.VIEW
@@ -353,7 +353,7 @@ def read_moments(path: pathlib.Path, data: dict[str, np.ndarray]) -> list[encode
     try:
         said = [missions.encode(missions.parse(str(text))) for text in data["mission"]]
         told = (data["image"], data["direction"].tolist(), said, data["last_action"].tolist())
-        return [encode.View(*moment) for moment in zip(*told, strict=True)]
+        return [encode.AgentView(*moment) for moment in zip(*told, strict=True)]
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
 

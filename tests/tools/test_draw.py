@@ -1,10 +1,14 @@
 """Shapes, lines and letters, pixel by pixel."""
 
+import io
+import sys
+
 import numpy as np
 import pytest
 
 from wmg.tools import draw
 from wmg.tools.draw import INK, PAPER
+from wmg.tools.errors import BadInput
 
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 
@@ -107,3 +111,37 @@ def test_text_is_cut_off_at_the_edge():
 
 def test_no_two_characters_look_the_same():
     assert len({tuple(rows) for rows in draw.FONT.values()}) == len(draw.FONT) == 44
+
+
+def frames():
+    pictures = [draw.blank(10, 20, colour) for colour in ((255, 0, 0), (0, 255, 0), (0, 0, 255))]
+    pictures[1][2:5, 3:9] = (10, 20, 30)
+    return pictures
+
+
+def test_a_png_file_holds_the_picture():
+    image = pytest.importorskip("PIL.Image")
+    picture = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype(np.uint8)
+    with image.open(io.BytesIO(draw.png(picture))) as file:
+        assert (file.format, file.mode) == ("PNG", "RGB")
+        np.testing.assert_array_equal(np.array(file), picture)
+
+
+def test_an_animation_holds_the_frames_at_their_speed_for_ever(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    draw.gif(frames(), tmp_path / "new" / "a.gif", fps=5.0)
+    with image.open(tmp_path / "new" / "a.gif") as file:
+        assert file.n_frames == 3 and file.info["loop"] == 0
+        for index, frame in enumerate(frames()):
+            file.seek(index)
+            assert file.info["duration"] == 200
+            np.testing.assert_allclose(np.array(file.convert("RGB")), frame, atol=4)
+
+
+def test_an_animation_needs_frames_and_pillow(tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match="there is no frame to animate"):
+        draw.gif([], tmp_path / "a.gif")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(BadInput, match=r"animations need pillow: pip install 'wmg\[plot\]'"):
+        draw.gif(frames(), tmp_path / "a.gif")
+    assert list(tmp_path.iterdir()) == []

@@ -46,7 +46,7 @@ def test_reports_in_which_no_episode_ended_do_not_count():
 
 def test_a_run_that_never_meets_its_goal_took_all_steps():
     met = [GoalTest(100, 9_800, 10_000), GoalTest(200, 9_950, 10_000)]
-    some = tiny.result([[1.0], [1.0]], goal=Goal(), trials=[met, met[:1]])
+    some = tiny.result([[1.0], [1.0]], goal=Goal(), tests=[met, met[:1]])
     assert objective.score(some, "steps", 0) == pytest.approx(100 + 100 * 2 / 3)
     assert objective.score(some, "steps", 1) == some.config.steps
 

@@ -18,7 +18,7 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import models
 from wmg.viewer import server
 from wmg.viewer.play import Player
-from wmg.viewer.session import Session
+from wmg.viewer.session import ViewerSession
 
 TINY = WMGSettings(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
 
@@ -62,6 +62,6 @@ def random(env=PathfindingSettings()):  # noqa: B008
 @contextlib.contextmanager
 def serving(*players, seed=0):
     """The address of a live viewer, and its session."""
-    session = Session(list(players), seed)
+    session = ViewerSession(list(players), seed)
     with server.serving(session) as address:
         yield address, session

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from viewer import players
 
-from wmg.cli.eval import Eval
+from wmg.cli.eval import EvalOptions
 from wmg.play import evaluate
 from wmg.viewer import chance
 from wmg.viewer.play import Track
 
 
 def test_the_seed_of_the_test_is_the_default_of_eval():
-    assert Eval.__dataclass_fields__["test_seed"].default == chance.TEST_SEED
+    assert EvalOptions.__dataclass_fields__["test_seed"].default == chance.TEST_SEED
 
 
 def check_episodes(player):

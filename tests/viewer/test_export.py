@@ -12,13 +12,14 @@ import pytest
 from viewer import players
 
 from wmg.runs import models
-from wmg.viewer import export, recording, session
+from wmg.viewer import export, generic, recording, session
 from wmg.viewer.page_files import page_files
 
 
 def exported(recorded, by):
     episodes = [episode for episode, _ in recorded]
-    return export.export(recording.to_json(session.about(by), episodes, "sqrt8"))
+    file = recording.to_json(session.about(by), episodes, "sqrt8")
+    return export.export(file, by[0].scenery.drawing)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_nothing_is_loaded_and_only_its_own_script_and_style_are_allowed(page):
 
 
 def test_every_module_is_inside_once(page):
-    for name in page_files():
+    for name in page_files(players.random().scenery.drawing):
         if name.endswith(".js"):
             assert page.count(f'modules["{name}"] = ') == 1
     assert "\nimport " not in page and "\nexport " not in page
@@ -72,11 +73,11 @@ def test_ten_long_episodes_of_a_large_agent_are_under_6_megabytes():
         weights = np.exp(1.5 * chance.normal(size=(10, 8, 59))) * (np.arange(59) < 33)
         attention = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
         thought = recording.Thought(np.full(5, 0.2), 0.5, 1, attention, np.arange(59) < 33, ())
-        return recording.Step(scene, thought, 1)
+        return recording.RecordedStep(scene, thought, 1)
 
     episode = recording.Episode(0, "", [[step() for _ in range(120)]])
     file = recording.to_json({}, [episode], "sqrt8")
-    assert 10 * len(export.export(file)) < 6_000_000
+    assert 10 * len(export.export(file, generic.DRAWING)) < 6_000_000
 
 
 @pytest.mark.slow

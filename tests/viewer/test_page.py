@@ -133,7 +133,7 @@ def attention_of(agent, observation, memory):
 
 def expected(behind, time, layers=slice(1, None), heads=slice(None)):
     track = behind.tracks[0]
-    moment = track.moments[time]
+    moment = track.snapshots[time]
     attention = attention_of(track.player.agent, moment.observation, moment.memory)
     return np.asarray(attention)[layers, heads].mean((0, 1))
 
@@ -417,7 +417,7 @@ def test_an_exported_page_works_from_a_file_without_network(visit, tmp_path):
     recorded = [episode for episode, _ in session.record(played, 0, 2)]
     file = recording.to_json(session.about(played), recorded, "sqrt8")
     path = tmp_path / "a page.html"
-    path.write_text(export.export(json.loads(json.dumps(file))))
+    path.write_text(export.export(json.loads(json.dumps(file)), played[0].scenery.drawing))
     page = visit(path.as_uri(), offline=True)
     assert page.locator(".track").count() == 2
     press(page, *"llll")

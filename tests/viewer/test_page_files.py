@@ -4,14 +4,21 @@ import re
 
 import pytest
 
+from wmg.envs.babyai.scene import SCENERY as BABYAI
+from wmg.envs.pathfinding.scene import SCENERY as PATHFINDING
+from wmg.envs.sokoban.scene import SCENERY as SOKOBAN
+from wmg.viewer import generic
 from wmg.viewer.page_files import page_files
 
-FILES = page_files()
+DRAWINGS = [BABYAI.drawing, PATHFINDING.drawing, SOKOBAN.drawing, generic.DRAWING]
+PAGES = [page_files(drawing) for drawing in DRAWINGS]
+FILES = PAGES[0] | {str(path): page["scene.js"] for path, page in zip(DRAWINGS, PAGES, strict=True)}
 SCRIPTS = [name for name in FILES if name.endswith(".js")]
 
 
 def test_page_and_scripts_are_under_150_kilobytes():
-    assert sum(len(text.encode()) for text in FILES.values()) < 150_000
+    for page in PAGES:
+        assert sum(len(text.encode()) for text in page.values()) < 150_000
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -30,7 +37,11 @@ def test_no_script_makes_markup_or_code_of_text(name):
 
 def test_every_script_that_is_imported_is_there():
     for name in SCRIPTS:
-        folder = name.rpartition("/")[0]
         for path in re.findall(r'from "([^"]+)"', FILES[name]):
-            inner = f"{folder}/{path.removeprefix('./')}".lstrip("/")
-            assert (path.removeprefix("../") if path.startswith("../") else inner) in FILES
+            assert path.startswith("./") and path[2:] in PAGES[0]
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS, ids=str)
+def test_the_drawing_is_the_scene_of_the_page(drawing):
+    assert page_files(drawing)["scene.js"] == drawing.read_text()
+    assert re.search(r"^export const drawing = {", drawing.read_text(), re.MULTILINE)

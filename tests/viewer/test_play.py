@@ -37,7 +37,7 @@ def played(make, steps=4):
 @EACH
 def test_thoughts_are_what_the_model_makes_of_the_observation(make):
     track = played(make)
-    for moment, step in zip(track.moments, track.steps, strict=True):
+    for moment, step in zip(track.snapshots, track.steps, strict=True):
         if step.end:
             continue
         direct = call(track.player.agent, moment.observation, moment.memory)
@@ -60,7 +60,7 @@ def test_every_row_of_attention_is_a_distribution_and_nothing_absent_gets_any(ma
 @pytest.mark.parametrize("make", MAKERS[1:], ids=lambda make: make.__name__)
 def test_padded_factors_are_neither_present_nor_anywhere(make):
     track = played(make)
-    moment, step = track.moments[1], track.steps[1]
+    moment, step = track.snapshots[1], track.steps[1]
     (factors,) = moment.observation.factors.values()
     assert not factors.present.all()
     there = step.thought.present[1 : 1 + len(factors.present)]
@@ -101,7 +101,7 @@ def test_nothing_follows_the_end():
 
 def test_a_factor_that_is_off_is_as_if_it_were_not_there():
     track = played(players.sokoban, steps=1)
-    moment = track.moments[0]
+    moment = track.snapshots[0]
     present = moment.observation.factors["cells"].present
     node = 1 + int(np.flatnonzero(present)[0])
     without = eqx.tree_at(
@@ -128,13 +128,13 @@ def test_a_memo_that_is_off_gets_no_attention_and_changes_the_policy():
 
 def test_an_agent_acts_and_remembers_without_what_is_off():
     track = played(players.pathfinding, steps=7)
-    memory = track.moments[7].memory
+    memory = track.snapshots[7].memory
     track.act(7, None, (1, 2, 3))
     assert track.steps[7].thought.off == (1, 2, 3)
-    kept = track.moments[8].memory.vectors
+    kept = track.snapshots[8].memory.vectors
     assert (kept[1:] == memory.vectors[:-1]).all()  # those before it are as they were
     track.act(7, None, ())
-    assert (kept[0] != track.moments[8].memory.vectors[0]).any()
+    assert (kept[0] != track.snapshots[8].memory.vectors[0]).any()
 
 
 @pytest.mark.parametrize("make", [players.gru, players.random], ids=["gru", "random"])
@@ -159,8 +159,13 @@ def test_agents_that_keep_something_else_than_memos_are_shown_too(kept, slots):
 def test_the_nodes_of_an_agent_are_counted():
     about = players.babyai().about()["attention"]
     assert about == {
-        "layers": 4, "heads": 4, "factors": [["objects", 1]], "slots": 1, "memory": "memos",
-    }  # fmt: skip
+        "layers": 4,
+        "heads": 4,
+        "factors": [["objects", 1]],
+        "slots": 1,
+        "memory": "memos",
+        "switchable": True,
+    }
 
 
 def test_the_greedy_take_what_is_most_likely():

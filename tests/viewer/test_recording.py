@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wmg.viewer import recording
-from wmg.viewer.recording import Episode, Step, Thought
+from wmg.viewer.recording import Episode, RecordedStep, Thought
 
 PAGE = pathlib.Path(recording.__file__).parent / "page"
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "viewer.md"
@@ -23,7 +23,10 @@ def some_attention(layers=3, heads=2, nodes=50):
 def some_file(precision="float32"):
     present = np.arange(50) < 40
     thought = Thought(np.array([0.25, 0.75]), 1.5, 1, some_attention(), present, (3,))
-    steps = [Step({"says": "<b>"}, thought, 1, True, 1.0), Step({}, None, end="solved")]
+    steps = [
+        RecordedStep({"says": "<b>"}, thought, 1, True, 1.0),
+        RecordedStep({}, None, end="solved"),
+    ]
     return recording.to_json({"title": "t"}, [Episode(7, "seed 7", [steps])], precision)
 
 

@@ -13,6 +13,7 @@ from wmg.tools.errors import BadInput
 from wmg.viewer import server
 from wmg.viewer.page_files import page_files
 
+FILES = page_files(players.random().scenery.drawing)
 SHOW = b'{"do": "show"}'
 
 
@@ -51,11 +52,11 @@ def post(address, body=SHOW, **headers):
 
 
 def test_the_page_and_its_files_are_there(address):
-    for name, text in page_files().items():
+    for name, text in FILES.items():
         status, headers, got = get(address, name)
         assert (status, got) == (200, text)
         assert headers["content-type"].startswith(server.KINDS[name.rpartition(".")[2]])
-    assert get(address)[2] == page_files()["index.html"]
+    assert get(address)[2] == FILES["index.html"]
 
 
 def test_messages_are_answered(address):
@@ -240,6 +241,6 @@ def test_a_connection_that_waits_for_an_answer_is_kept(address, monkeypatch):
         return {"after": "a while"}
 
     monkeypatch.setattr(server, "LONGEST_SILENCE", 0.2)
-    monkeypatch.setattr(server.Session, "handle", think)
+    monkeypatch.setattr(server.ViewerSession, "handle", think)
     status, _, text = post(address)
     assert status == 200 and json.loads(text) == {"after": "a while"}

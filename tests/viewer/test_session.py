@@ -14,7 +14,7 @@ from wmg.envs.scenery import Choice
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.tools.errors import BadInput
 from wmg.viewer import recording, session
-from wmg.viewer.session import Session
+from wmg.viewer.session import ViewerSession
 
 SMALL = PathfindingSettings(nodes=4)
 OWN_LEVEL = "#####\n#@$.#\n#####"
@@ -23,12 +23,12 @@ OWN_LEVEL = "#####\n#@$.#\n#####"
 @pytest.fixture(scope="module")
 def shared():
     """One session for tests that start episodes of their own."""
-    return Session([players.fresh(SMALL), players.random(SMALL)])
+    return ViewerSession([players.fresh(SMALL), players.random(SMALL)])
 
 
 @pytest.fixture(scope="module")
 def warehouse():
-    return Session([players.random(SokobanSettings(levels="embedded-test"))])
+    return ViewerSession([players.random(SokobanSettings(levels="embedded-test"))])
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_there_is_nothing_to_think_when_the_episode_is_over(begun):
 
 def test_agents_of_different_environments_are_not_shown_together():
     with pytest.raises(BadInput, match="random plays another environment than fresh"):
-        Session([players.fresh(SMALL), players.random()])
+        ViewerSession([players.fresh(SMALL), players.random()])
 
 
 def test_agents_that_see_the_same_episodes_differently_are():
@@ -203,12 +203,12 @@ def test_recording_gives_up_on_an_agent_that_solves_too_little(monkeypatch):
 def test_others_are_answered_while_a_board_is_read(monkeypatch):
     reading, done = threading.Event(), threading.Event()
 
-    def read_slowly(env, value, last):
+    def read_slowly(env, value, last, reset):
         reading.set()
         assert done.wait(60)
         return 5, None
 
-    session = Session([players.random(SMALL)])
+    session = ViewerSession([players.random(SMALL)])
     monkeypatch.setitem(session.choices, "seed", Choice("seed", "number", "0", read_slowly))
     begin = {"do": "begin", "choice": "seed", "value": 5}
     reader = threading.Thread(target=session.handle, args=(begin,), daemon=True)

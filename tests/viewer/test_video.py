@@ -11,7 +11,7 @@ from viewer import players
 
 from wmg.tools.draw import INK, PAPER, write
 from wmg.tools.errors import BadInput
-from wmg.viewer import recording, render, video
+from wmg.viewer import recording, video
 from wmg.viewer.play import Track
 
 
@@ -40,10 +40,10 @@ def test_a_square_has_the_area_its_share_says():
 
 
 def test_factors_have_squares_on_their_cells(room):
-    for moment, step in zip(room.moments, room.steps, strict=True):
+    for moment, step in zip(room.snapshots, room.steps, strict=True):
         (place,) = step.scene["places"]
         frame = video.draw_step(room.player, moment.state, step)
-        plain = render.rgb(moment.state)
+        plain = room.player.env.picture(moment.state)
         height, width, _ = plain.shape
         changed = (frame[:height, :width] != plain).any(-1)
         assert changed.any() == (place is not None)
@@ -70,7 +70,7 @@ def test_every_frame_names_the_agent(graph, name, written):
     line = np.full((video.LINE, video.SIDE, 3), PAPER, np.uint8)
     write(line, written, video.MARGIN, 0, INK)
     for time in (0, -1):
-        frame = video.draw_step(player, graph.moments[time].state, graph.steps[time])
+        frame = video.draw_step(player, graph.snapshots[time].state, graph.steps[time])
         top = frame[video.MARGIN : video.MARGIN + video.LINE, -video.SIDE :]
         assert (top == line).all()
 
@@ -123,7 +123,7 @@ def test_two_agents_are_side_by_side_until_both_have_ended(graph, room):
     assert len(frames) == len(graph.steps) + video.PAUSE - 1
     for time in (0, 9):
         left, right = (
-            video.draw_step(one.player, one.moments[now].state, one.steps[now])
+            video.draw_step(one.player, one.snapshots[now].state, one.steps[now])
             for one, now in ((room, min(time, 3)), (graph, time))
         )
         height, width, _ = left.shape

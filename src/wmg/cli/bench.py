@@ -18,7 +18,7 @@ LONGEST = 86_400
 
 
 @dataclasses.dataclass(frozen=True)
-class Bench:
+class BenchOptions:
     """Measure training speed of a preset, or of its environment alone."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
@@ -50,7 +50,7 @@ def run(args: list[str]) -> int:
     command = command_line(args)
     name, args = split_name(args)
     base = paper.find_preset(name or "pathfinding/wmg")
-    options = parse(Bench, args, "wmg bench [PRESET]", config=base)
+    options = parse(BenchOptions, args, "wmg bench [PRESET]", config=base)
     if options.at_once is not None and not options.env_only:
         raise BadInput("--at-once says how many environments there are: it needs --env-only")
     if not 0 < options.seconds <= LONGEST:

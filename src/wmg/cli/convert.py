@@ -16,7 +16,7 @@ RELEASED_HEADS = 6
 
 
 @dataclasses.dataclass(frozen=True)
-class Convert:
+class ConvertOptions:
     """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either."""
 
     settings: pathlib.Path | None = None
@@ -34,7 +34,7 @@ def run(args: list[str]) -> int:
     """`wmg convert INPUT OUTPUT ...`"""
     source, args = split_name(args)
     target, args = split_name(args)
-    options = parse(Convert, args, "wmg convert INPUT OUTPUT")
+    options = parse(ConvertOptions, args, "wmg convert INPUT OUTPUT")
     if source is None or target is None:
         raise BadInput("name what to convert and the file to write: wmg convert INPUT OUTPUT")
     from wmg.runs import checkpoint, models
@@ -64,7 +64,7 @@ def theirs(source: str) -> bool:
     return source.endswith((".pth", ".pt"))
 
 
-def check(options: Convert, source: str, path: pathlib.Path) -> None:
+def check(options: ConvertOptions, source: str, path: pathlib.Path) -> None:
     """Refuse options that this conversion has no use for, and a file it could not write."""
     beside, writes = options.settings, path.suffix == ".pth"
     if options.half and writes:
@@ -83,7 +83,7 @@ def check(options: Convert, source: str, path: pathlib.Path) -> None:
         raise BadInput(f"--settings must name a file of its own in a folder that exists: {beside}")
 
 
-def read_theirs(source: pathlib.Path, options: Convert) -> tuple[Any, Config]:
+def read_theirs(source: pathlib.Path, options: ConvertOptions) -> tuple[Any, Config]:
     """A model in the authors' form. Without its settings, it must be of Pathfinding."""
     from wmg.interop import official
     from wmg.runs import models

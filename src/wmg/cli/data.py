@@ -10,7 +10,7 @@ from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
-class Boxoban:
+class BoxobanOptions:
     """Import the Boxoban levels, which figures comparable with the paper need."""
 
     from_: str | None = None
@@ -21,7 +21,7 @@ class Boxoban:
 
 
 @dataclasses.dataclass(frozen=True)
-class List:
+class BanksOptions:
     """Show the level banks there are."""
 
     json: bool = False
@@ -42,7 +42,7 @@ def run(args: list[str]) -> int:
 
 def import_boxoban(args: list[str]) -> int:
     """`wmg data boxoban ...`"""
-    options = parse(Boxoban, args, "wmg data boxoban")
+    options = parse(BoxobanOptions, args, "wmg data boxoban")
     from wmg.envs.sokoban import boxoban
     from wmg.runs import progress
 
@@ -62,7 +62,7 @@ def import_boxoban(args: list[str]) -> int:
 
 def show_list(args: list[str]) -> int:
     """`wmg data list ...`"""
-    options = parse(List, args, "wmg data list")
+    options = parse(BanksOptions, args, "wmg data list")
     from wmg.envs.sokoban import boxoban
 
     banks = boxoban.banks()

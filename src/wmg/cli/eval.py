@@ -13,7 +13,7 @@ from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
-class Eval:
+class EvalOptions:
     """Play held-out episodes with a model: a file, a run folder, a shipped name, random or
     depth-N. Sokoban plays every level of --levels once, test if not given: a split, a bank or a
     file, as --env.levels."""
@@ -48,7 +48,7 @@ def run(args: list[str]) -> int:
     name, args = split_name(args)
     args = [re.sub("^--levels(?==|$)", "--env.levels", arg) for arg in args]
     agent, settings, played_on = find_model(name, args)
-    options = parse(Eval, args, "wmg eval MODEL", env=played_on)
+    options = parse(EvalOptions, args, "wmg eval MODEL", env=played_on)
     from wmg.runs import hardware, models
     from wmg.types import LevelEnv
 
@@ -67,7 +67,7 @@ def run(args: list[str]) -> int:
     return 0
 
 
-def play_episodes(name: str | None, env: Any, agent: Any, options: Eval) -> None:
+def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
     """Play episodes, and print the score."""
     from wmg.play import evaluate
 
@@ -87,7 +87,7 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: Eval) -> None
         )
 
 
-def play_levels(name: str | None, env: Any, agent: Any, options: Eval) -> None:
+def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
     """Play the levels, print the solved share, and save or compare outcomes if asked to."""
     from wmg.play import level_test
 

@@ -9,7 +9,7 @@ from wmg.cli.options import parse
 
 
 @dataclasses.dataclass(frozen=True)
-class List:
+class ListOptions:
     """Show presets with their parameter counts, targets, and shipped models."""
 
     json: bool = False
@@ -18,7 +18,7 @@ class List:
 
 def run(args: list[str]) -> int:
     """`wmg list`"""
-    options = parse(List, args, "wmg list")
+    options = parse(ListOptions, args, "wmg list")
     from wmg.paper import reproduce as library
     from wmg.paper.target import Cell
     from wmg.runs import models

@@ -17,7 +17,7 @@ LARGEST = 100_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Reproduce:
+class ReproduceOptions:
     """Run a table or figure of the paper, or what is missing of it, and write a report. Without
     TARGET: all reports, or the ledger of runs."""
 
@@ -51,7 +51,7 @@ class Reproduce:
 def run(args: list[str]) -> int:
     """`wmg reproduce TARGET ...`"""
     name, rest = split_name(args)
-    options = parse(Reproduce, rest, "wmg reproduce TARGET")
+    options = parse(ReproduceOptions, rest, "wmg reproduce TARGET")
     check(options)
     if options.ledger:
         if name is not None:
@@ -71,7 +71,7 @@ def run(args: list[str]) -> int:
     return print_report(name, target, options)
 
 
-def check(options: Reproduce) -> None:
+def check(options: ReproduceOptions) -> None:
     """Refuse numbers that no target has, and options that do not go together."""
     for setting in ("runs", "steps", "group_size", "test_interval"):
         value = getattr(options, setting)
@@ -81,7 +81,7 @@ def check(options: Reproduce) -> None:
         raise BadInput("--test-interval re-grids results that are there: it needs --report-only")
 
 
-def run_cells(name: str, target: Target, options: Reproduce) -> bool:
+def run_cells(name: str, target: Target, options: ReproduceOptions) -> bool:
     """Run what is missing, and score the trained models where other targets ask for that; whether
     all of it is now there."""
     from wmg.paper import reproduce as library
@@ -110,7 +110,7 @@ def run_cells(name: str, target: Target, options: Reproduce) -> bool:
     return True
 
 
-def print_report(name: str, target: Target, options: Reproduce) -> int:
+def print_report(name: str, target: Target, options: ReproduceOptions) -> int:
     """Write the report of a target and print it; re-gridded, print it alone."""
     from wmg.paper import report
 
@@ -124,7 +124,7 @@ def print_report(name: str, target: Target, options: Reproduce) -> int:
     return 0
 
 
-def report_all(options: Reproduce) -> int:
+def report_all(options: ReproduceOptions) -> int:
     """Write the report of every target that has results, and the tables over all of them."""
     from wmg.paper import overview
 
@@ -133,7 +133,7 @@ def report_all(options: Reproduce) -> int:
     return 0
 
 
-def print_ledger(options: Reproduce) -> int:
+def print_ledger(options: ReproduceOptions) -> int:
     """Write and print the ledger of runs."""
     from wmg.paper import ledger
 

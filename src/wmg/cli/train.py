@@ -22,7 +22,7 @@ from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
-class Train:
+class TrainOptions:
     """Train one or more runs and write a run folder."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
@@ -70,13 +70,13 @@ def run(args: list[str]) -> int:
     return finish_training(result, options.json)
 
 
-def read_training(name: str | None, args: list[str]) -> tuple[Train, Config]:
+def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Config]:
     """The options, and the config they make of what they change. Options of a goal ask for it,
     whether or not the preset has one."""
     base = base_config(name, args)
     goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
     base = dataclasses.replace(base, goal=base.goal or Goal())
-    options = parse(Train, args, "wmg train [PRESET]", config=base, goal=goal)
+    options = parse(TrainOptions, args, "wmg train [PRESET]", config=base, goal=goal)
     return options, dataclasses.replace(
         options.config, goal=options.config.goal if options.goal else None
     )

@@ -36,7 +36,7 @@ usage: wmg tune create PRESET ...   make a study: what is searched, and how
 
 
 @dataclasses.dataclass(frozen=True)
-class Create:
+class CreateOptions:
     """Make a study: the paper's search (Distributed Grid Descent) around a preset."""
 
     study: str | None = None
@@ -75,7 +75,7 @@ class Create:
 
 
 @dataclasses.dataclass(frozen=True)
-class Worker:
+class WorkerOptions:
     """Do runs of a study until it is finished or settled."""
 
     storage: str = STORAGE
@@ -89,7 +89,7 @@ class Worker:
 
 
 @dataclasses.dataclass(frozen=True)
-class Workers:
+class WorkersOptions:
     """Start workers on a Ray cluster, and wait for them."""
 
     storage: str
@@ -107,7 +107,7 @@ class Workers:
 
 
 @dataclasses.dataclass(frozen=True)
-class Status:
+class StatusOptions:
     """Show how far a study is."""
 
     storage: str = STORAGE
@@ -121,7 +121,7 @@ class Status:
 
 
 @dataclasses.dataclass(frozen=True)
-class Best:
+class BestOptions:
     """Show the best configuration, of one study or of several together."""
 
     storage: str = STORAGE
@@ -131,7 +131,7 @@ class Best:
 
 
 @dataclasses.dataclass(frozen=True)
-class Final:
+class FinalOptions:
     """Do fresh runs of the best configuration of one study or several, or of the preset."""
 
     storage: str = STORAGE
@@ -170,7 +170,7 @@ def run(args: list[str]) -> int:
 def create(args: list[str]) -> int:
     """`wmg tune create PRESET ...`"""
     preset, args = split_name(args)
-    options = parse(Create, args, "wmg tune create PRESET")
+    options = parse(CreateOptions, args, "wmg tune create PRESET")
     if preset is None:
         raise BadInput("name a preset to tune; wmg list shows them")
     settings = changed(paper.find_preset(preset), options)
@@ -201,7 +201,7 @@ def create(args: list[str]) -> int:
     return 0
 
 
-def changed(settings: Config, options: Create) -> Config:
+def changed(settings: Config, options: CreateOptions) -> Config:
     """A preset with the steps and tests that were asked for."""
     given = {name: getattr(options, name) for name in ("steps", "report_every")}
     settings = dataclasses.replace(settings, **{k: v for k, v in given.items() if v is not None})
@@ -248,7 +248,7 @@ def one_study(args: list[str], command: str) -> tuple[str, list[str]]:
 def worker(args: list[str]) -> int:
     """`wmg tune worker STUDY ...`"""
     name, args = one_study(args, "worker")
-    options = parse(Worker, args, "wmg tune worker STUDY")
+    options = parse(WorkerOptions, args, "wmg tune worker STUDY")
     check_counts(options, at_once=1, limit=1, patience=0)
     return do_work(options.storage, name, options.at_once, options.limit, options.patience)
 
@@ -290,7 +290,7 @@ def say(text: str) -> None:
 def workers(args: list[str]) -> int:
     """`wmg tune workers STUDY ...`"""
     name, args = one_study(args, "workers")
-    options = parse(Workers, args, "wmg tune workers STUDY")
+    options = parse(WorkersOptions, args, "wmg tune workers STUDY")
     check_counts(options, count=1, at_once=1, gpus=0, cpus=0)
     from wmg.tuner import cluster
 
@@ -306,7 +306,7 @@ def workers(args: list[str]) -> int:
 def status(args: list[str]) -> int:
     """`wmg tune status STUDY ...`"""
     name, args = one_study(args, "status")
-    options = parse(Status, args, "wmg tune status STUDY")
+    options = parse(StatusOptions, args, "wmg tune status STUDY")
     check_counts(options, watch=0)
     require_new(options.plot)
     from wmg.tuner import report, study
@@ -339,7 +339,7 @@ def snapshots(shared: "Shared", watch: float | None) -> Iterator[dict[str, Any]]
 def best(args: list[str]) -> int:
     """`wmg tune best STUDY [STUDY ...] ...`"""
     names, args = all_studies(args, "best")
-    options = parse(Best, args, "wmg tune best STUDY")
+    options = parse(BestOptions, args, "wmg tune best STUDY")
     from wmg.tuner import report
 
     found = report.best(options.storage, names)
@@ -360,7 +360,7 @@ def all_studies(args: list[str], command: str) -> tuple[list[str], list[str]]:
 def final(args: list[str]) -> int:
     """`wmg tune final STUDY [STUDY ...] ...`"""
     names, args = all_studies(args, "final")
-    options = parse(Final, args, "wmg tune final STUDY")
+    options = parse(FinalOptions, args, "wmg tune final STUDY")
     check_counts(options, runs=1, at_once=1)
     require_new(options.out)
     from wmg.tuner import report

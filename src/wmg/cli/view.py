@@ -13,7 +13,7 @@ from wmg.viewer import LARGEST_SEED
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class ViewOptions:
     """Watch an agent in the browser and play along; MODEL is a file, a run folder, a shipped
     name, random or depth-N."""
 
@@ -48,11 +48,11 @@ def run(args: list[str]) -> int:
     """`wmg view MODEL ...`"""
     name, args = split_name(args)
     agent, settings, shown = find_model(name, args)
-    options = parse(View, args, "wmg view MODEL", env=shown)
+    options = parse(ViewOptions, args, "wmg view MODEL", env=shown)
     check(options)
     import jax
 
-    from wmg.viewer.session import Session
+    from wmg.viewer.session import ViewerSession
 
     # The viewer's programs are many and small: kept, they halve the time until it shows.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -63,13 +63,15 @@ def run(args: list[str]) -> int:
     if options.export is None and options.video is None:
         from wmg.viewer import server
 
-        server.serve(Session(players, options.seed), options.host, options.port, options.browser)
+        server.serve(
+            ViewerSession(players, options.seed), options.host, options.port, options.browser
+        )
         return 0
     save(players, options)
     return 0
 
 
-def check(options: View) -> None:
+def check(options: ViewOptions) -> None:
     """Refuse numbers and names that make no sense, before anything is done."""
     limits = {"episodes": (1, 1000), "seed": (0, LARGEST_SEED), "port": (0, 65535)}
     for name, (least, most) in limits.items():
@@ -97,7 +99,7 @@ def make_player(name: str, agent: Any, settings: Any, env: EnvSettings, greedy: 
     return Player(name, fitted, made, dataclasses.replace(settings, env=env), greedy)
 
 
-def find_rival(options: View) -> Any:
+def find_rival(options: ViewOptions) -> Any:
     """The second agent. It may see another form of the same episodes, as it was trained to."""
     from wmg.runs import models
 
@@ -114,7 +116,7 @@ def find_rival(options: View) -> Any:
     return make_player(options.versus, agent, settings, env, options.greedy)
 
 
-def save(players: list[Any], options: View) -> None:
+def save(players: list[Any], options: ViewOptions) -> None:
     """Record episodes, and write them."""
     from wmg.viewer import export, recording, session, video
 
@@ -122,7 +124,8 @@ def save(players: list[Any], options: View) -> None:
     if options.export is not None:
         episodes = [episode for episode, _ in recorded]
         file = recording.to_json(session.about(players), episodes, "sqrt8")
-        files.write_atomically(options.export, export.export(file).encode())
+        page = export.export(file, players[0].scenery.drawing)
+        files.write_atomically(options.export, page.encode())
         print(f"wrote {options.export} ({options.export.stat().st_size / 1e6:.2f} MB)")
     if options.video is not None:
         video.save(options.video, [tracks for _, tracks in recorded], options.fps)

@@ -1,10 +1,14 @@
-"""What the viewer must know of an environment."""
+"""What the viewer must know of an environment to show more than its picture."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
 from wmg.types import Observation
+
+Reset = Callable[[Any, Any], tuple[Any, Observation]]
+"""(environment, seed) to the start of the episode of that seed. It can be compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,24 +20,27 @@ class Choice:
     """What is asked for: 'number', 'text' or 'lines'."""
     hint: str
     """An example."""
-    start: Callable[[Any, Any, int], tuple[int, Any]]
-    """(environment, what was asked for, last seed) to the seed of the episode and the state it
-    starts from, None for that of the seed. A ValueError says in one sentence what is wrong."""
+    start: Callable[[Any, Any, int, Reset], tuple[int, Any]]
+    """(environment, what was asked for, last seed, reset) to the seed of the episode and the state
+    it starts from, None for that of the seed. A ValueError says in one sentence what is wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenery:
-    """One environment. States and observations come as numpy arrays, unless said otherwise."""
+    """How the viewer shows one environment. States and observations come as numpy arrays, unless
+    said otherwise."""
 
-    title: Callable[[Any], str]
-    """A name for an environment with these settings."""
+    drawing: pathlib.Path
+    """The JavaScript file that draws what `describe` returns. It exports `drawing`, an object with
+    `measure`, `draw`, `centre` (if there are places) and `legend`; `envs/*/scene.js` are examples.
+    It may import from "./make.js"."""
     actions: tuple[tuple[str, str], ...]
-    """(name, key) of each action, as a browser calls keys."""
+    """(name, key) of each action, as a browser calls keys; without a key ''."""
     describe: Callable[[Any, Observation], dict[str, Any]]
     """A state as JSON. What every scene has: `says`, a sentence; `brief`, a few letters for a
     timeline; `places`, where the Factors are, in order, None for one that is not there."""
-    observe: Callable[[Any, Any], Observation]
-    """(environment, state, as jax arrays) to what an agent sees."""
     choices: dict[str, Choice] = dataclasses.field(default_factory=dict)
+    observe: Callable[[Any, Any], Observation] | None = None
+    """(environment, state, as jax arrays) to what an agent sees, if a choice gives states."""
     squares: Callable[[list[int]], tuple[int, int, int]] | None = None
     """Left, top and side of the cell of a place, in pixels of the picture of a state."""

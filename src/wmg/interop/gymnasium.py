@@ -1,18 +1,16 @@
 """The environments as Gymnasium's: `gym.make("wmg/BabyAI-GoToLocal-v0", observation="factored")`.
 
-Needs the extra `gym`. Importing this module registers the environments. `gym.make` gives one of
-them, `gym.make_vec` many that take their steps in one compiled program. An environment of your
-own needs no registration: `GymEnv(MyEnv())`, `GymVectorEnv(MyEnv(), num_envs=64)`.
+Needs the extra `gym`. Importing this module registers all environments of `wmg.registry`;
+`register()` adds those that came later. `gym.make` gives one of them, `gym.make_vec` many that take
+their steps in one compiled program. An environment of your own needs no registration:
+`GymEnv(MyEnv())`, `GymVectorEnv(MyEnv(), num_envs=64)`. What it tells of itself are the methods
+`bounds`, `info`, `picture` and `text` of `wmg.types.Env`.
 
 An observation that is a Core alone is an array. Any other is a dictionary: "core", "image" if
 there is one, and for each type of Factors, say "objects", their rows and, in "objects_present",
 which of the rows are real.
 """
 
-import dataclasses
-import math
-import typing
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,16 +18,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg import config, registry
-from wmg.envs.babyai.env import BabyAI
-from wmg.envs.babyai.picture import mission_text
-from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.batch import Batch
-from wmg.envs.pathfinding.env import Pathfinding
-from wmg.envs.sokoban.env import Sokoban
+from wmg.play.record import one_by_one
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
-from wmg.types import Env, Observation, ObservationSpec, Step
-from wmg.viewer import render
+from wmg.types import Bounds, Env, Observation, ObservationSpec, Step
 
 try:
     import gymnasium
@@ -41,46 +34,10 @@ except ImportError as error:
 
 Seen = np.ndarray | dict[str, np.ndarray]
 Info = dict[str, Any]
-Range = tuple[float, float]
 
-UNBOUNDED = (-np.inf, np.inf)
-RENDER = {"rgb_array": render.rgb, "ansi": render.ansi}
-METADATA: dict[str, Any] = {"render_modes": list(RENDER), "render_fps": 6}
+RENDER_MODES = ("rgb_array", "ansi")
+METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 6}
 BATCH_METADATA = {**METADATA, "autoreset_mode": AutoresetMode.SAME_STEP}
-
-
-@dataclasses.dataclass(frozen=True)
-class Facts:
-    """What Gymnasium is told of an environment beyond its spec."""
-
-    numbers: Range = UNBOUNDED
-    """Between what lie the numbers of Core and Factors."""
-    image: Range = UNBOUNDED
-    info: Callable[[Any], Info] = lambda state: {}
-    """What is told of an episode in each of its steps, given its first state or many of them."""
-
-
-def _sokoban_facts(env: Sokoban) -> Facts:
-    """The last reward is among the numbers; all others are from -1 to 1."""
-    step, on, off, solved = env.rewards
-    paid = [step + pushed + ended for pushed in (0.0, on, off) for ended in (0.0, solved)]
-    low, high = math.floor(min(-1.0, *paid)), math.ceil(max(1.0, *paid))
-    return Facts((float(low), float(high)), (0.0, 1.0))
-
-
-FACTS: dict[type[Env], Callable[[Any], Facts]] = {
-    BabyAI: lambda env: Facts(
-        (-3.0, 6.0), (0.0, 7.0), lambda state: {"mission": mission_text(state)}
-    ),
-    Pathfinding: lambda env: Facts((-1.0, 1.0)),
-    Sokoban: _sokoban_facts,
-}
-"""Environments that are not here have no bounds and tell nothing."""
-
-
-def facts_of(env: Env) -> Facts:
-    """What is known of an environment."""
-    return FACTS[type(env)](env) if type(env) in FACTS else Facts()
 
 
 class GymEnv(gymnasium.Env[Seen, Any]):
@@ -91,8 +48,8 @@ class GymEnv(gymnasium.Env[Seen, Any]):
     def __init__(self, env: Env | str, render_mode: str | None = None, **settings: Any):
         self.inner = _make(env, settings)
         self.render_mode = _check_render_mode(render_mode)
-        self.facts = facts_of(self.inner)
-        self.observation_space = observation_space(self.inner.spec.observation, self.facts)
+        bounds = self.inner.bounds()
+        self.observation_space = observation_space(self.inner.spec.observation, bounds)
         self.action_space = spaces.Discrete(self.inner.spec.actions)
         self._key: PRNGKeyArray | None = None
         self._state: Any = None
@@ -105,7 +62,7 @@ class GymEnv(gymnasium.Env[Seen, Any]):
         if seed is not None or self._key is None:
             self._key = _draw_key(self.np_random)
         self._key, self._state, observation = _reset(self.inner, self._key)
-        self._told, self._over = self.facts.info(self._state), False
+        self._told, self._over = self.inner.info(self._state), False
         return to_numpy(observation), dict(self._told)
 
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, Info]:
@@ -125,7 +82,7 @@ class GymEnv(gymnasium.Env[Seen, Any]):
 
     def render(self) -> Any:
         """A picture or a text, as the render mode says."""
-        return _render(self.render_mode, self._state)
+        return _render(self.inner, self.render_mode, self._state)
 
 
 class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
@@ -145,8 +102,7 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         inner = _make(env, settings)
         self.batch, self.num_envs = Batch(inner, num_envs), num_envs
         self.render_mode = _check_render_mode(render_mode)
-        self.facts = facts_of(inner)
-        self.single_observation_space = observation_space(inner.spec.observation, self.facts)
+        self.single_observation_space = observation_space(inner.spec.observation, inner.bounds())
         self.single_action_space = spaces.Discrete(inner.spec.actions)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -162,7 +118,7 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         if seed is not None or self._key is None:
             self._key = _draw_key(self.np_random)
         self._key, self._state, observation = _reset(self.batch, self._key)
-        self._told = self.facts.info(self._state)
+        self._told = _columns([self.batch.env.info(state) for state in one_by_one(self._state)])
         return to_numpy(observation), _infos(self._told, np.ones(self.num_envs, bool))
 
     def step(self, actions: Any) -> tuple[Seen, np.ndarray, np.ndarray, np.ndarray, Info]:
@@ -179,11 +135,21 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
             ended = {**self._told, "success": success}
             infos |= {"final_obs": _take_each(to_numpy(last), done), "_final_obs": done.copy()}
             infos |= {"final_info": _infos(ended, done), "_final_info": done.copy()}
-            self._told = self.facts.info(self._state)
+            self._tell(done)
         if not done.all():
             infos |= _infos({"success": success}, ~done)
         infos |= _infos(self._told, np.ones(self.num_envs, bool))
         return to_numpy(observation), reward.astype(np.float64), terminated, truncated, infos
+
+    def _tell(self, begun: Bool[np.ndarray, " envs"]) -> None:
+        """Take note of what the episodes that have just begun tell."""
+        if not self._told:  # neither will they
+            return
+        states = jax.device_get(self._state)
+        for i in np.flatnonzero(begun):
+            info = self.batch.env.info(jax.tree.map(lambda leaf, i=i: leaf[i], states))
+            for name, values in self._told.items():
+                values[i] = info[name]
 
     def _check(self, actions: Any) -> Int[np.ndarray, " envs"]:
         actions = np.asarray(actions)
@@ -195,21 +161,21 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
 
     def render(self) -> tuple[Any, ...] | None:
         """A picture or a text of each environment."""
-        if self.render_mode is None or self._state is None:
-            return _render(self.render_mode, self._state)
-        states = render.one_by_one(self._state)
-        return tuple(_render(self.render_mode, state) for state in states)
+        env, mode = self.batch.env, self.render_mode
+        if mode is None or self._state is None:
+            return _render(env, mode, self._state)
+        return tuple(_render(env, mode, state) for state in one_by_one(self._state))
 
 
-def observation_space(spec: ObservationSpec, facts: Facts) -> spaces.Space[Any]:
+def observation_space(spec: ObservationSpec, bounds: Bounds) -> spaces.Space[Any]:
     """The space of what `to_numpy` makes of an observation."""
-    core = spaces.Box(*facts.numbers, (spec.core,))
+    core = spaces.Box(*bounds.numbers, (spec.core,))
     parts: dict[str, spaces.Space[Any]] = {"core": core}
     for name, count, size in spec.factors:
-        parts[name] = spaces.Box(*facts.numbers, (count, size))
+        parts[name] = spaces.Box(*bounds.numbers, (count, size))
         parts[f"{name}_present"] = spaces.MultiBinary(count)
     if spec.image is not None:
-        parts["image"] = spaces.Box(*facts.image, spec.image)
+        parts["image"] = spaces.Box(*bounds.image, spec.image)
     return core if len(parts) == 1 else spaces.Dict(parts)
 
 
@@ -262,10 +228,8 @@ def _step_all(
 
 def _make(env: Env | str, settings: dict[str, Any]) -> Env:
     if isinstance(env, str):
-        kinds = {kind.name: kind for kind in typing.get_args(EnvSettings)}
-        if env not in kinds:
-            raise BadInput(f"env must be one of {', '.join(kinds)}, got {env!r}")
-        return registry.make_env(config.from_dict(kinds[env], settings, env))
+        kind = registry.settings_class(EnvSettings, env, where="env")
+        return registry.make_env(config.from_dict(kind, settings, env))
     if settings:
         raise BadInput(f"an environment of your own has no setting {next(iter(settings))!r}")
     return env
@@ -276,17 +240,29 @@ def _draw_key(generator: np.random.Generator) -> PRNGKeyArray:
 
 
 def _check_render_mode(mode: str | None) -> str | None:
-    if mode is not None and mode not in RENDER:
-        raise BadInput(f"render_mode must be one of {', '.join(RENDER)}, got {mode!r}")
+    if mode is not None and mode not in RENDER_MODES:
+        raise BadInput(f"render_mode must be one of {', '.join(RENDER_MODES)}, got {mode!r}")
     return mode
 
 
-def _render(mode: str | None, state: Any) -> Any:
+def _render(env: Env, mode: str | None, state: Any) -> Any:
     if mode is None:
         return None
     if state is None:
         raise BadInput("there is nothing to render: reset the environment first")
-    return RENDER[mode](state)
+    return env.picture(state) if mode == "rgb_array" else env.text(state)
+
+
+def _columns(told: list[Info]) -> Info:
+    """What each environment tells, as one array for each name."""
+    columns = {}
+    for name in told[0]:
+        values = [np.asarray(info[name]) for info in told]
+        plain = all(value.ndim == 0 and value.dtype.kind in "biuf" for value in values)
+        columns[name] = np.empty(len(told), np.result_type(*values) if plain else object)
+        for i, info in enumerate(told):
+            columns[name][i] = info[name]
+    return columns
 
 
 def _infos(told: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
@@ -308,17 +284,24 @@ def _take_each(seen: Seen, mask: Bool[np.ndarray, " envs"]) -> np.ndarray:
     return each
 
 
-IDS = {
-    **{f"wmg/BabyAI-{level}-v0": {"env": "babyai", "level": level} for level in LEVELS},
-    "wmg/Pathfinding-v0": {"env": "pathfinding"},
-    "wmg/Sokoban-v0": {"env": "sokoban"},
-}
+IDS: dict[str, dict[str, Any]] = {}
 """What is registered, and the settings that a name stands for."""
 
-for _name, _settings in IDS.items():
-    gymnasium.register(
-        _name,
-        entry_point=f"{__name__}:GymEnv",
-        vector_entry_point=f"{__name__}:GymVectorEnv",
-        kwargs=_settings,
-    )
+
+def register() -> None:
+    """Give Gymnasium the environments of the registry that it does not have yet."""
+    for env in registry.ENVS:
+        for variant, settings in registry.settings_class(EnvSettings, env).variants().items():
+            name = f"wmg/{variant}-v0"
+            if name in IDS:
+                continue
+            IDS[name] = {"env": env, **settings}
+            gymnasium.register(
+                name,
+                entry_point=f"{__name__}:GymEnv",
+                vector_entry_point=f"{__name__}:GymVectorEnv",
+                kwargs=IDS[name],
+            )
+
+
+register()

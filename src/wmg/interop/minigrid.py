@@ -110,7 +110,9 @@ class Factored(gymnasium.Wrapper[Any, int, Any, int], RecordConstructorArgs):
 
     def _encode(self, seen: dict[str, Any], last_action: int) -> Seen:
         try:
-            view = encode.View(seen["image"], int(seen["direction"]), self.mission, last_action)
+            view = encode.AgentView(
+                seen["image"], int(seen["direction"]), self.mission, last_action
+            )
             objects, present = encode.things(view, self.things)
         except ValueError as error:
             raise BadInput(str(error)) from None

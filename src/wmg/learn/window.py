@@ -47,7 +47,7 @@ def scan(
     uses = find_uses(step, agent, carry, inputs)
     parts_of = functools.partial(_parts, uses)
     length = len(jax.tree.leaves(inputs)[0])
-    stops = until is not None and unroll == 1 < length
+    over = until if unroll == 1 < length else None
 
     def forward(params: PyTree, carry: Carry, inputs: PyTree) -> tuple[tuple, tuple]:
         parts = parts_of(params)
@@ -68,7 +68,7 @@ def scan(
             carry, output = eqx.combine(done, rest)
             return carry, (output, pull_back, seen)
 
-        goes_on = (lambda time, carry: (time < length) & ~until(carry)) if stops else None
+        goes_on = (lambda time, carry: (time < length) & ~over(carry)) if over else None
         taken, carry, (outputs, *kept) = _loop(one, carry, inputs, unroll, jnp.int32(0), 1, goes_on)
         return (carry, outputs), (params, taken, *kept)
 
@@ -85,7 +85,7 @@ def scan(
         of_carry, of_outputs = eqx.filter(cotangents, eqx.is_inexact_array)
         # XLA leaves out the sums of weights that are used by calls of their layer alone: all zeros.
         start = (of_carry, jax.tree.map(jnp.zeros_like, params))
-        goes_on = (lambda time, carry: time >= 0) if stops else None
+        goes_on = (lambda time, carry: time >= 0) if over else None
         xs = (pull_backs, of_outputs)
         _, (of_carry, total), of_taps = _loop(one, start, xs, unroll, taken - 1, -1, goes_on)
         each = zip(uses, parts, seen, of_taps, strict=True)

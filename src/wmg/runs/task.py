@@ -136,8 +136,8 @@ class HostTask(Task):
             untils, done = np.broadcast_to(until, len(self.rules)), []
             with hardware.products(self.settings.precision):
                 for index, rule in enumerate(self.rules):
-                    mine = hardware.take_rows((hyper, runs), index)
-                    done.append(rule.advance(*mine, int(untils[index])))
+                    numbers, run = hardware.take_rows((hyper, runs), index)
+                    done.append(rule.advance(numbers, run, int(untils[index])))
             return hardware.stack(done)
 
         return advance

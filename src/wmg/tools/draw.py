@@ -1,11 +1,19 @@
-"""What pictures are made of: shapes with smooth edges, lines, and text, in numpy alone.
+"""What pictures are made of: shapes with smooth edges, lines, and text; and their files.
 
 A shape is a mask with several samples for each pixel, along both sides; the share of them that
 it covers is how much of a pixel it colours.
 """
 
+import os
+import pathlib
+import struct
+import zlib
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
+
+from wmg.tools.errors import BadInput
 
 Frame = UInt8[np.ndarray, "_ _ 3"]
 """A picture: height, width, and red, green and blue."""
@@ -102,3 +110,35 @@ def write(picture: Frame, text: str, left: int, top: int, colour: Colour, scale:
     ink = dots.reshape(rows.shape[1], -1).repeat(scale, 0).repeat(scale, 1).astype(bool)
     area = picture[top : top + ink.shape[0], left : left + ink.shape[1]]
     area[ink[:, : area.shape[1]]] = colour
+
+
+def png(picture: Frame) -> bytes:
+    """A picture as a PNG file."""
+    height, width, _ = picture.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in picture)  # 0: a row is stored as it is
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0),  # 8 bits of each of RGB
+        b"IDAT": zlib.compress(rows),
+        b"IEND": b"",
+    }
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def gif(frames: Sequence[Frame], path: str | os.PathLike[str], fps: float = 6.0) -> None:
+    """Write an animation that starts again at its end."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise BadInput("animations need pillow: pip install 'wmg[plot]'") from error
+    if not frames:
+        raise BadInput("there is no frame to animate")
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # Without dithering, which would add noise to areas of one colour.
+    images = [Image.fromarray(f).quantize(dither=Image.Dither.NONE) for f in frames]
+    first, rest = images[0], images[1:]
+    duration = round(1000 / fps)
+    first.save(path, "GIF", save_all=True, append_images=rest, duration=duration, loop=0)

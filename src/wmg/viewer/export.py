@@ -4,19 +4,20 @@ import base64
 import gzip
 import hashlib
 import json
+import pathlib
 import re
 from typing import Any
 
 from wmg.viewer.page_files import page_files
 
-IMPORT = re.compile(r"^import (\{[^}]*\}|\* as \w+) from \"([./\w]+)\";\n", re.MULTILINE)
+IMPORT = re.compile(r"^import (\{[^}]*\}|\* as \w+) from \"\./([.\w]+)\";\n", re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function|const) (\w+))", re.MULTILINE)
 FIRST = "app.js"
 
 
-def export(file: dict[str, Any]) -> str:
-    """A page that shows the episodes of a file."""
-    files = page_files()
+def export(file: dict[str, Any], drawing: pathlib.Path) -> str:
+    """A page that shows the episodes of a file, with that drawing of the environment."""
+    files = page_files(drawing)
     script, style = bundle(files), files["style.css"]
     text = json.dumps(file, separators=(",", ":"), ensure_ascii=False)
     packed = gzip.compress(text.encode(), mtime=0)
@@ -48,13 +49,11 @@ def bundle(files: dict[str, str]) -> str:
     done: list[str] = []
 
     def add(name: str) -> None:
-        folder = name.rpartition("/")[0]
         text = files[name]
-        for _, path in IMPORT.findall(text):
-            other = _resolve(folder, path)
+        for _, other in IMPORT.findall(text):
             if other not in done:
                 add(other)
-        text = IMPORT.sub(lambda found: _import(found, folder), text)
+        text = IMPORT.sub(_import, text)
         exported = ", ".join(found for _, found in EXPORT.findall(text))
         text = EXPORT.sub(r"\1", text)
         modules.append(f'modules["{name}"] = (() => {{\n{text}\nreturn {{ {exported} }};\n}})();\n')
@@ -65,15 +64,9 @@ def bundle(files: dict[str, str]) -> str:
     return "\n".join(modules)
 
 
-def _import(found: re.Match[str], folder: str) -> str:
-    names, path = found.groups()
-    return f'const {names.removeprefix("* as ")} = modules["{_resolve(folder, path)}"];\n'
-
-
-def _resolve(folder: str, path: str) -> str:
-    if path.startswith("../"):
-        return path.removeprefix("../")
-    return f"{folder}/{path.removeprefix('./')}".lstrip("/")
+def _import(found: re.Match[str]) -> str:
+    names, other = found.groups()
+    return f'const {names.removeprefix("* as ")} = modules["{other}"];\n'
 
 
 def _hash(text: str) -> str:

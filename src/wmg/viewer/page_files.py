@@ -2,12 +2,12 @@
 
 import functools
 import importlib.resources
+import pathlib
 
 
 @functools.cache
-def page_files() -> dict[str, str]:
-    """The files of the page, by their path in it."""
-    root = importlib.resources.files("wmg.viewer") / "page"
-    inner = [(f"scenes/{item.name}", item) for item in (root / "scenes").iterdir()]
-    outer = [(item.name, item) for item in root.iterdir() if item.name != "scenes"]
-    return {name: item.read_text(encoding="utf-8") for name, item in sorted(outer + inner)}
+def page_files(drawing: pathlib.Path) -> dict[str, str]:
+    """The files of a page with that drawing of the environment, by their names in it."""
+    page = importlib.resources.files("wmg.viewer") / "page"
+    files = {item.name: item.read_text(encoding="utf-8") for item in page.iterdir()}
+    return dict(sorted(files.items())) | {"scene.js": drawing.read_text(encoding="utf-8")}

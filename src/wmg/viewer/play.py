@@ -1,4 +1,4 @@
-"""Playing an episode step by step, keeping every moment: what can be seen can be gone back to.
+"""Playing an episode step by step, with a snapshot of every moment to go back to.
 
 Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes. Only
 Sokoban's differ: `wmg eval` plays its levels in their order, and here they are drawn.
@@ -8,21 +8,21 @@ import dataclasses
 import functools
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from wmg import config
-from wmg.agents.wmg.agent import WMG
 from wmg.config import Config
+from wmg.envs.scenery import Scenery
 from wmg.play.act import sample
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
-from wmg.viewer import recording, scenes
+from wmg.viewer import recording
 from wmg.viewer.chance import chance, reset, step
+from wmg.viewer.generic import scenery_of
 from wmg.viewer.recording import FAILED, SOLVED, Thought
-from wmg.viewer.scenes import Scenery
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,24 +35,48 @@ class Player:
     settings: Config
     greedy: bool = False
 
-    @property
-    def scenery(self) -> Scenery:
-        assert self.settings.env is not None
-        return scenes.SCENERIES[self.settings.env.name]
-
     @functools.cached_property
-    def slots(self) -> int:
-        """How many of the nodes are memory."""
-        return len(self.agent.initial_memory().present) if isinstance(self.agent, WMG) else 0
+    def scenery(self) -> Scenery:
+        return scenery_of(self.env)
+
+    @property
+    def title(self) -> str:
+        """What the environment is called."""
+        settings = self.settings.env
+        return type(self.env).__name__ if settings is None else settings.label
 
     @functools.cached_property
     def attention_shape(self) -> tuple[int, int, int] | None:
         """Layers, heads and nodes; None for an agent without attention."""
-        if not isinstance(self.agent, WMG):
+        attention = jax.eval_shape(_first_step, self.env, self.agent).attention
+        if attention is None:
             return None
-        layers = self.agent.transformer.layers
-        factors = sum(count for _, count, _ in self.env.spec.observation.factors)
-        return len(layers), layers[0].heads, 1 + factors + self.slots
+        layers, heads, nodes = attention.shape
+        if nodes < 1 + self.factors:
+            raise BadInput(
+                f"{self.name} attends to {nodes} nodes, and Core and Factors are {1 + self.factors}"
+            )
+        return layers, heads, nodes
+
+    @functools.cached_property
+    def factors(self) -> int:
+        """How many of the nodes are Factors, present or not."""
+        return sum(count for _, count, _ in self.env.spec.observation.factors)
+
+    @functools.cached_property
+    def slots(self) -> int:
+        """How many of the nodes are memory."""
+        shape = self.attention_shape
+        return 0 if shape is None else shape[2] - 1 - self.factors
+
+    @functools.cached_property
+    def switchable(self) -> bool:
+        """Whether nodes can be switched off."""
+        shape = self.attention_shape
+        if shape is None:
+            return False
+        on = jax.ShapeDtypeStruct(shape[2:], bool)
+        return jax.eval_shape(_first_attention, self.env, self.agent, on) is not None
 
     def about(self) -> dict[str, Any]:
         """What the page says of the agent, as JSON."""
@@ -68,12 +92,22 @@ class Player:
         layers, heads, _ = self.attention_shape
         shape = {"layers": layers, "heads": heads, "factors": factors, "slots": self.slots}
         kept = config.to_dict(self.settings.agent).get("memory")
-        return facts | {"attention": shape | {"memory": kept}}
+        return facts | {"attention": {**shape, "memory": kept, "switchable": self.switchable}}
+
+
+def _first_step(env: Env, agent: Agent) -> Output:
+    _, observation = env.reset(jax.random.key(0))
+    return agent(observation, agent.initial_memory())
+
+
+def _first_attention(env: Env, agent: Agent, on: Bool[Array, " nodes"]) -> Any:
+    _, observation = env.reset(jax.random.key(0))
+    return agent.attend_to(observation, agent.initial_memory(), on)
 
 
 @dataclasses.dataclass(frozen=True)
-class Moment:
-    """The whole of a moment in an episode: what an exact return to it needs."""
+class Snapshot:
+    """A moment of an episode: all that an exact return to it needs."""
 
     state: Any
     observation: Observation
@@ -92,9 +126,10 @@ class Track:
         if state is None:
             state, observation = reset(player.env, seed)
         else:
+            assert player.scenery.observe is not None, "the scenery gives states, so it has observe"
             observation = player.scenery.observe(player.env, state)
-        self.moments: list[Moment] = []
-        self.steps: list[recording.Step] = []
+        self.snapshots: list[Snapshot] = []
+        self.steps: list[recording.RecordedStep] = []
         self._add(state, observation, player.agent.initial_memory(), None)
 
     @property
@@ -103,39 +138,42 @@ class Track:
 
     def think(self, time: int, off: tuple[int, ...]) -> Thought:
         """What the agent would make of an earlier moment without some of the nodes."""
-        moment = self.moments[time]
-        _, thought = self._think(moment.observation, moment.memory, time, off)
+        snapshot = self.snapshots[time]
+        _, thought = self._think(snapshot.observation, snapshot.memory, time, off)
         return thought
 
     def act(self, time: int, action: int | None, off: tuple[int, ...]) -> None:
         """Go on from a moment with an action, or with the agent's own choice, without some of
         the nodes. What had come after that moment is forgotten."""
-        del self.moments[time + 1 :], self.steps[time + 1 :]
-        moment, player = self.moments[time], self.player
-        output, thought = moment.output, moment.thought
+        del self.snapshots[time + 1 :], self.steps[time + 1 :]
+        snapshot, player = self.snapshots[time], self.player
+        output, thought = snapshot.output, snapshot.thought
         if self.over:
             return
         if thought is None or thought.off != off:
-            output, thought = self._think(moment.observation, moment.memory, time, off)
+            output, thought = self._think(snapshot.observation, snapshot.memory, time, off)
         assert output is not None
         taken = thought.choice if action is None else action
-        after: Step = step(player.env, moment.state, taken, self.seed, time)
+        after: Step = step(player.env, snapshot.state, taken, self.seed, time)
         reward, done, success = map(float, (after.reward, after.done, after.success))
-        self.moments[time] = dataclasses.replace(moment, output=output, thought=thought)
+        self.snapshots[time] = dataclasses.replace(snapshot, output=output, thought=thought)
         self.steps[time] = dataclasses.replace(
-            self.steps[time], thought=thought, action=taken, human=action is not None,
+            self.steps[time],
+            thought=thought,
+            action=taken,
+            human=action is not None,
             reward=reward,
-        )  # fmt: skip
+        )
         end = (SOLVED if success else FAILED) if done else None
         self._add(after.state, after.observation, output.memory, end)
 
     def _add(self, state: Any, observation: Observation, memory: Any, end: str | None) -> None:
         output = thought = None
         if end is None:
-            output, thought = self._think(observation, memory, len(self.moments), ())
+            output, thought = self._think(observation, memory, len(self.snapshots), ())
         scene = self.player.scenery.describe(*jax.device_get((state, observation)))
-        self.moments.append(Moment(state, observation, memory, output, thought))
-        self.steps.append(recording.Step(scene, thought, end=end))
+        self.snapshots.append(Snapshot(state, observation, memory, output, thought))
+        self.steps.append(recording.RecordedStep(scene, thought, end=end))
 
     def _think(
         self, observation: Observation, memory: Any, time: int, off: tuple[int, ...]
@@ -175,16 +213,10 @@ def think(
 def attend(
     agent: Agent, observation: Observation, memory: Any, on: Bool[Array, " nodes"]
 ) -> tuple[Output, Bool[Array, " nodes"]]:
-    """An agent's step with some of the nodes switched off, and which nodes are then there."""
-    if not isinstance(agent, WMG):
-        return agent(observation, memory), on
-    present, end = [on[:1]], 1
-    for name in agent.factor_embeddings:
-        factors = observation.factors[name]
-        start, end = end, end + len(factors.present)
-        present.append(factors.present & on[start:end])
-        observation = eqx.tree_at(
-            lambda seen, name=name: seen.factors[name].present, observation, present[-1]
-        )
-    present.append(memory.present & on[end:])
-    return agent.output(agent.attend(observation, memory, present[-1])), jnp.concatenate(present)
+    """An agent's step with attention to nodes that are `on` alone, and which nodes are then there.
+    For an agent that cannot switch nodes off, these are all that it attends to."""
+    attended = agent.attend_to(observation, memory, on)
+    if attended is not None:
+        return attended
+    output = agent(observation, memory)
+    return output, on if output.attention is None else (output.attention > 0).any((0, 1))

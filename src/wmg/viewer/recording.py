@@ -41,7 +41,7 @@ class Thought:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A moment of an episode and, but for the last, the action that was taken in it."""
 
     scene: dict[str, Any]
@@ -62,7 +62,7 @@ class Episode:
     seed: int
     label: str
     """How the episode was chosen, in words."""
-    tracks: list[list[Step]]
+    tracks: list[list[RecordedStep]]
 
 
 def pack(attention: Attention, precision: Precision) -> str:
@@ -94,7 +94,7 @@ def thought_json(thought: Thought, precision: Precision) -> dict[str, Any]:
     }
 
 
-def step_json(step: Step, precision: Precision) -> dict[str, Any]:
+def step_json(step: RecordedStep, precision: Precision) -> dict[str, Any]:
     """A step as JSON."""
     return {
         "scene": step.scene,

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wmg.tools.errors import BadInput
-from wmg.viewer.page_files import page_files
-from wmg.viewer.session import Session
+from wmg.viewer.session import ViewerSession
 
 try:
     import uvicorn
@@ -50,7 +49,7 @@ HEADERS = {
 }
 
 
-def application(session: Session, token: str, port: int, loopback: bool = True) -> Starlette:
+def application(session: ViewerSession, token: str, port: int, loopback: bool = True) -> Starlette:
     """The web application. On the loopback address it must be called by a name of that."""
     own = {f"{name}:{port}" for name in (LOOPBACK, "localhost")} if loopback else None
 
@@ -72,10 +71,10 @@ def application(session: Session, token: str, port: int, loopback: bool = True) 
         if reason := refusal(request):
             return refuse(403, reason)
         name = request.path_params.get("file", "") or "index.html"
-        if name not in page_files():
+        if name not in session.files:
             return refuse(404, "there is no such file")
         kind = KINDS[name.rpartition(".")[2]]
-        return Response(page_files()[name], media_type=kind, headers=HEADERS)
+        return Response(session.files[name], media_type=kind, headers=HEADERS)
 
     async def post(request: Request) -> Response:
         if reason := refusal(request):
@@ -171,20 +170,25 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def make_server(session: Session, listener: socket.socket, token: str) -> Any:
+def make_server(session: ViewerSession, listener: socket.socket, token: str) -> Any:
     """A server for one session. It is started with `run(sockets=[listener])`."""
     host, port = listener.getsockname()
     app = application(session, token, port, host == LOOPBACK)
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
         http=ImpatientProtocol,
-        lifespan="off", ws="none", timeout_graceful_shutdown=1,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=LARGEST_MESSAGE,
-    )  # fmt: skip
+    )
     return uvicorn.Server(settings)
 
 
-def serve(session: Session, host: str, port: int, browser: bool) -> None:
+def serve(session: ViewerSession, host: str, port: int, browser: bool) -> None:
     """Show a session in the browser until Ctrl-C."""
     with listening(host, port) as listener:
         token = secrets.token_urlsafe(16)
@@ -199,7 +203,7 @@ def serve(session: Session, host: str, port: int, browser: bool) -> None:
 
 
 @contextlib.contextmanager
-def serving(session: Session) -> Iterator[str]:
+def serving(session: ViewerSession) -> Iterator[str]:
     """The address of a session that is shown in the background, to scripts that look at it."""
     with listening(LOOPBACK, 0) as listener:
         token = secrets.token_urlsafe(16)

@@ -15,13 +15,21 @@ from wmg.envs.scenery import Choice
 from wmg.tools.errors import BadInput
 from wmg.viewer import LARGEST_SEED, recording
 from wmg.viewer.chance import reset
+from wmg.viewer.page_files import page_files
 from wmg.viewer.play import Player, Track
 from wmg.viewer.recording import Episode
 
 LONGEST_TEXT = 8192
 """Characters of a text that chooses an episode."""
 
-BY_SEED = Choice("seed", "number", "0", lambda env, seed, last: (seed, None))
+
+def by_seed(env: Any, seed: int, last: int, reset: Any) -> tuple[int, None]:
+    """The episode of that seed, from where it starts."""
+    del env, last, reset
+    return seed, None
+
+
+BY_SEED = Choice("seed", "number", "0", by_seed)
 
 
 def choices_of(player: Player) -> dict[str, Choice]:
@@ -29,12 +37,13 @@ def choices_of(player: Player) -> dict[str, Choice]:
     return {"seed": BY_SEED, **player.scenery.choices}
 
 
-class Session:
+class ViewerSession:
     """An episode in progress, played by one agent or by several side by side."""
 
     def __init__(self, players: list[Player], seed: int = 0):
         check_players(players)
         self.players = players
+        self.files = page_files(players[0].scenery.drawing)
         self.choices = choices_of(players[0])
         self._lock = threading.Lock()
         self._begin(seed, None, f"seed {seed}")
@@ -54,7 +63,7 @@ class Session:
         if set(message) != {"do", *fields}:
             raise BadInput(f"the message {wanted!r} must have {', '.join(('do', *fields))}")
         given = {name: message[name] for name in fields}
-        if method is Session.begin:  # it takes the lock when it has read the text of a board
+        if method is ViewerSession.begin:  # it takes the lock when it has read the text of a board
             return self.begin(**given)
         with self._lock:
             return method(self, **given)
@@ -82,7 +91,7 @@ class Session:
         elif not isinstance(value, str) or not 0 < len(value) <= LONGEST_TEXT:
             raise BadInput(f"{chosen.label} must be a text of 1 to {LONGEST_TEXT:,} characters")
         try:
-            seed, state = chosen.start(self.players[0].env, value, self.seed)
+            seed, state = chosen.start(self.players[0].env, value, self.seed, reset)
         except ValueError as error:
             raise BadInput(str(error)) from None
         named = {"number": f"{chosen.label} {value}", "lines": f"your own {chosen.label}"}
@@ -116,10 +125,10 @@ class Session:
 
 
 MESSAGES = {
-    "show": (Session.show, ()),
-    "begin": (Session.begin, ("choice", "value")),
-    "act": (Session.act, ("time", "action", "off")),
-    "think": (Session.think, ("track", "time", "off")),
+    "show": (ViewerSession.show, ()),
+    "begin": (ViewerSession.begin, ("choice", "value")),
+    "act": (ViewerSession.act, ("time", "action", "off")),
+    "think": (ViewerSession.think, ("track", "time", "off")),
 }
 """What a message can ask for, and what it must say."""
 
@@ -127,10 +136,9 @@ MESSAGES = {
 def about(players: list[Player]) -> dict[str, Any]:
     """What is true of every episode that these players play, as JSON."""
     first = players[0]
-    assert first.settings.env is not None
     return {
-        "title": first.scenery.title(first.settings.env),
-        "env": to_dict(first.settings.env),
+        "title": first.title,
+        "env": first.settings.env and to_dict(first.settings.env),
         "actions": [{"name": name, "key": key} for name, key in first.scenery.actions],
         "choices": [
             {"name": name, "label": way.label, "kind": way.kind, "hint": way.hint}
@@ -163,8 +171,7 @@ def whole_number(value: Any, name: str, most: int) -> int:
 
 def nodes(off: Any, player: Player) -> tuple[int, ...]:
     """The nodes, if they are some that can be switched off."""
-    shape = player.attention_shape
-    most = shape[2] - 1 if shape else 0
+    most = player.factors + player.slots if player.switchable else 0
     if not isinstance(off, list) or len(off) > most:
         raise BadInput(f"off must be a list of at most {most} nodes")
     numbers = [whole_number(node, "a node that is off", most) for node in off]

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, put, write
+from wmg.tools.draw import INK, PALE, PAPER, QUIET, Colour, Frame, blank, blend, gif, put, write
 from wmg.tools.errors import BadInput
-from wmg.viewer import recording, render
+from wmg.viewer import recording
 from wmg.viewer.play import Player, Track
-from wmg.viewer.recording import Step, Thought
+from wmg.viewer.recording import RecordedStep, Thought
 
 GAIN = 4.0
 """A square that is as large as a cell stands for a quarter of the attention, as on the page."""
@@ -47,15 +47,15 @@ def draw(tracks: list[Track]) -> Iterator[Frame]:
     for time in range(longest + PAUSE - 1):
         at = [min(time, len(track.steps) - 1) for track in tracks]
         parts = [
-            draw_step(track.player, track.moments[now].state, track.steps[now])
+            draw_step(track.player, track.snapshots[now].state, track.steps[now])
             for track, now in zip(tracks, at, strict=True)
         ]
         yield side_by_side(parts)
 
 
-def draw_step(player: Player, state: Any, step: Step) -> Frame:
+def draw_step(player: Player, state: Any, step: RecordedStep) -> Frame:
     """The environment with squares over its Factors; beside it Core, memory, policy, value."""
-    scene = render.rgb(state)
+    scene = player.env.picture(state)
     height = max(len(scene), panel_height(player))
     panel = blank(height, SIDE)
     top = draw_name(panel, player)
@@ -87,7 +87,7 @@ def draw_name(panel: Frame, player: Player) -> int:
     return MARGIN + LINE
 
 
-def overlay(scene: Frame, player: Player, step: Step, shares: np.ndarray) -> None:
+def overlay(scene: Frame, player: Player, step: RecordedStep, shares: np.ndarray) -> None:
     """White squares on the cells of the Factors."""
     if player.scenery.squares is None:
         return
@@ -155,7 +155,7 @@ def side_by_side(parts: list[Frame]) -> Frame:
 
 def write_gif(frames: Iterable[Frame], path: pathlib.Path, fps: float) -> None:
     """Write an animation."""
-    render.gif(list(frames), path, fps)
+    gif(list(frames), path, fps)
 
 
 def write_mp4(frames: Iterable[Frame], path: pathlib.Path, fps: float) -> None:

@@ -71,7 +71,7 @@ def compare(level, recording, every=3):
     for episode, time in np.argwhere(moments)[::every]:
         before = recording.actions[episode, time - 1] if time else -1
         compare_encodings(
-            encode.View(
+            encode.AgentView(
                 recording.images[episode, time],
                 int(recording.directions[episode, time]),
                 missions.encode(missions.parse(recording.missions[episode])),

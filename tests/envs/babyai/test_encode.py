@@ -35,7 +35,7 @@ def view(drawing, last_action=-1, direction=0):
     """What an agent at the middle of the last line sees, looking up."""
     lines = [line.ljust(7) for line in drawing.strip("\n").split("\n")]
     rows = np.array([[CELLS[letter] for letter in line] for line in lines])
-    return encode.View(rows.transpose(1, 0, 2), direction, MISSION, last_action)
+    return encode.AgentView(rows.transpose(1, 0, 2), direction, MISSION, last_action)
 
 
 def slow_walls(image):
@@ -74,7 +74,7 @@ def random_views(count):
     for _ in range(count):
         types = draw.choice([0, 1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 7], (7, 7))
         image = np.stack([types, *draw.integers(0, 3, (2, 7, 7))], axis=-1)
-        yield encode.View(image, int(draw.integers(4)), MISSION, int(draw.integers(-1, 7)))
+        yield encode.AgentView(image, int(draw.integers(4)), MISSION, int(draw.integers(-1, 7)))
 
 
 def test_the_sizes_are_the_papers():
@@ -156,4 +156,4 @@ def test_a_thing_that_babyai_does_not_have_is_refused():
     image = view(TWO_ROOMS).image.copy()
     image[2, 3, 0] = 9
     with pytest.raises(ValueError, match="not type 9"):
-        encode.View(image, 0, MISSION, -1)
+        encode.AgentView(image, 0, MISSION, -1)

@@ -218,3 +218,12 @@ def test_the_font_can_write_every_mission_and_it_fits():
     for words in itertools.product((0, 1), (0, 1), range(7), (1, 2, 3, 4), range(5)):
         text = babyai._say(*words)
         assert set(text) <= set(draw.FONT) and len(text) * draw.PITCH * 2 <= width
+
+
+def test_colours_of_a_picture_survive_in_an_animation(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    picture = babyai.rgb(LAYOUT.state())
+    draw.gif([picture], tmp_path / "a.gif")
+    with image.open(tmp_path / "a.gif") as file:
+        error = np.abs(np.array(file.convert("RGB")).astype(int) - picture)
+    assert error.max() <= 8

@@ -12,6 +12,7 @@ from wmg.envs.babyai import scene as babyai
 from wmg.envs.babyai.env import Layout
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.types import Observation
+from wmg.viewer import chance
 
 ROOM = Layout(
     agent=(3, 4),
@@ -70,9 +71,9 @@ def test_without_factors_there_are_no_places():
 
 def test_a_mission_is_found_after_the_last_episode():
     env = players.babyai().env
-    seed, state = babyai.find_mission(env, "  Grey  BALL ", 10)
+    seed, state = babyai.find_mission(env, "  Grey  BALL ", 10, chance.reset)
     assert seed > 10 and state is None
-    said = render.mission_text(babyai._starts(env, 11))
+    said = render.mission_text(babyai._starts(chance.reset, env, 11))
     first = np.flatnonzero(["grey ball" in mission for mission in said])[0]
     assert seed == 11 + first
 
@@ -80,4 +81,4 @@ def test_a_mission_is_found_after_the_last_episode():
 def test_a_mission_that_there_is_not_is_one_sentence(monkeypatch):
     monkeypatch.setattr(babyai, "BATCHES", 1)
     with pytest.raises(ValueError, match="GoToObj has no mission with the words 'open a door'"):
-        babyai.find_mission(players.babyai().env, "open a door", 0)
+        babyai.find_mission(players.babyai().env, "open a door", 0, chance.reset)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from wmg.envs.pathfinding import picture as pathfinding
-from wmg.envs.pathfinding.env import Pathfinding, State
+from wmg.envs.pathfinding.env import Pathfinding, PathfindingState
 from wmg.tools import draw
 
 # Links 0>1 and 2>1; quizzes 1>0 (no) and 2>1 (yes).
-SCRIPT = State(
+SCRIPT = PathfindingState(
     patterns=jnp.array([[-1.0] * 4, [1.0] * 4, [0.0] * 4]),
     source=jnp.array([0, 1, 2, 2]),
     target=jnp.array([1, 0, 1, 1]),
@@ -66,7 +66,7 @@ def test_old_links_stay_as_pale_arrows():
 def test_graphs_of_any_size_fit_into_the_same_picture(nodes):
     before = np.arange(nodes - 1).repeat(2)  # a chain, whose last link is asked about each time
     asked = np.arange(len(before)) % 2 == 1
-    chain = State(
+    chain = PathfindingState(
         patterns=jnp.full((nodes, 5), -1.0),
         source=jnp.array(before),
         target=jnp.array(before + 1),

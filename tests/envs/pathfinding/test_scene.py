@@ -24,7 +24,7 @@ def reached(links, start):
 
 
 def test_the_path_that_is_shown_is_one_and_is_there_when_the_answer_is_yes(track):
-    answers = track.moments[0].state.answers.tolist()
+    answers = track.snapshots[0].state.answers.tolist()
     for time, step in enumerate(track.steps[:-1]):
         scene = step.scene
         start, end = scene["shown"]

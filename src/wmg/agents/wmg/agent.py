@@ -19,7 +19,7 @@ from wmg.agents.heads import ActorCritic, ActorCriticAgent
 from wmg.agents.layers import Linear
 from wmg.agents.wmg.memory import Memory
 from wmg.agents.wmg.transformer import Transformer
-from wmg.types import Observation, ObservationSpec, Summary
+from wmg.types import Observation, ObservationSpec, Output, Summary
 
 AgeEncoding = Literal["concatenated", "added"]
 Older = Literal["as oldest", "without age"]
@@ -79,7 +79,7 @@ class MemoryEmbedding(eqx.Module):
 
 
 class WMG(ActorCriticAgent[Memory]):
-    """The agent of the paper. See `wmg.config.WMG` for what the settings mean."""
+    """The agent of the paper. See `WMGSettings` for what the settings mean."""
 
     core_embedding: Linear
     factor_embeddings: dict[str, Linear]
@@ -136,19 +136,20 @@ class WMG(ActorCriticAgent[Memory]):
         return Memory.zeros(slots, layer.shape[0], floor)
 
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
-        return self.attend(observation, memory, memory.present)
-
-    def attend(
-        self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
-    ) -> Summary[Memory]:
-        """`summarise`, with attention to the `recalled` slots of memory alone."""
-        core, attention = self.transformer(*self._embed(observation, memory, recalled))
+        core, attention = self.transformer(*self._embed(observation, memory))
         return Summary(core, self._remember(core, observation, memory), attention)
 
     def summarise_all(self, observation: Observation, memory: Memory) -> Summary[Memory]:
-        embed = lambda observation, memory: self._embed(observation, memory, memory.present)  # noqa: E731
-        core, attention = self.transformer.of_all(*jax.vmap(embed)(observation, memory))
+        core, attention = self.transformer.of_all(*jax.vmap(self._embed)(observation, memory))
         return Summary(core, jax.vmap(self._remember)(core, observation, memory), attention)
+
+    def attend_to(
+        self, observation: Observation, memory: Memory, on: Bool[Array, " nodes"]
+    ) -> tuple[Output[Memory], Bool[Array, " nodes"]]:
+        nodes, there = self._embed(observation, memory)
+        core, attention = self.transformer(nodes, there & on)
+        summary = Summary(core, self._remember(core, observation, memory), attention)
+        return self.output(summary), there & on
 
     def specialise(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
         """With kernels in place of the Transformer, where there are some for it: they compute in
@@ -171,7 +172,7 @@ class WMG(ActorCriticAgent[Memory]):
         return eqx.tree_at(lambda agent: agent.transformer, self, kernels)
 
     def _embed(
-        self, observation: Observation, memory: Memory, recalled: Bool[Array, " slots"]
+        self, observation: Observation, memory: Memory
     ) -> tuple[Float[Array, "nodes size"], Bool[Array, " nodes"]]:
         """The Transformer's nodes, and which of them are there to be attended to."""
         nodes = [self.core_embedding(observation.core)[None]]
@@ -181,7 +182,7 @@ class WMG(ActorCriticAgent[Memory]):
             present.append(observation.factors[name].present)
         if self.memory_embedding is not None:
             nodes.append(self.memory_embedding(memory.vectors))
-            present.append(recalled)
+            present.append(memory.present)
         return jnp.concatenate(nodes), jnp.concatenate(present)
 
     def _remember(

@@ -31,7 +31,7 @@ MOST_THINGS = VIEW * VIEW
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class AgentView:
     """What the agent is told at one moment."""
 
     image: Integer[np.ndarray, "7 7 3"]
@@ -51,7 +51,7 @@ class View:
             )
 
 
-def vector(view: View) -> Float[np.ndarray, "47"]:
+def vector(view: AgentView) -> Float[np.ndarray, "47"]:
     """Last action, direction and mission: what goes beside the image."""
     said = np.zeros(VECTOR, np.float32)
     if view.last_action >= 0:
@@ -61,7 +61,7 @@ def vector(view: View) -> Float[np.ndarray, "47"]:
     return said
 
 
-def core(view: View) -> Float[np.ndarray, "63"]:
+def core(view: AgentView) -> Float[np.ndarray, "63"]:
     """The vector, and where the walls are: zeros for one that is not seen."""
     x, y = find_walls(view.image)
     across = np.zeros(COORDINATE, np.float32) if x is None else ACROSS[x]
@@ -70,7 +70,7 @@ def core(view: View) -> Float[np.ndarray, "63"]:
 
 
 def things(
-    view: View, limit: int = MOST_THINGS
+    view: AgentView, limit: int = MOST_THINGS
 ) -> tuple[Float[np.ndarray, "limit 29"], Bool[np.ndarray, " limit"]]:
     """A Factor for each thing in view, row by row from the far end, and which rows are real.
 
@@ -93,7 +93,7 @@ def things(
     return factors, np.arange(limit) < len(xs)
 
 
-def flat(view: View) -> Float[np.ndarray, "929"]:
+def flat(view: AgentView) -> Float[np.ndarray, "929"]:
     """Three planes of one-hots (type, colour, state), between direction and mission."""
     rows = view.image.transpose(1, 0, 2).reshape(-1, 3)
     sizes = (CELL_TYPES, len(COLOURS), DOOR_STATES)
@@ -104,7 +104,7 @@ def flat(view: View) -> Float[np.ndarray, "929"]:
     return np.concatenate([before, *planes, mission])
 
 
-def flattened(view: View) -> Float[np.ndarray, "411"]:
+def flattened(view: AgentView) -> Float[np.ndarray, "411"]:
     """The Core and the Factors, padded to 12, as one vector."""
     factors, _ = things(view, FLATTENED_THINGS)
     return np.concatenate([core(view), factors.reshape(-1)])

@@ -17,6 +17,7 @@ Source: section 4.2 of the paper; minigrid 3.2.0.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -28,23 +29,25 @@ from wmg.envs.babyai.levels import draw
 from wmg.envs.babyai.observe import FORMATS, observe, spec
 from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
-from wmg.envs.babyai.world import ABSENT, Layout, State, act
-from wmg.types import Env, EnvSpec, Observation, Step
+from wmg.envs.babyai.world import ABSENT, BabyAIState, Layout, act
+from wmg.envs.scenery import Scenery
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, Env, EnvSpec, Observation, Step
 
 REWARDS = ("binary", "minigrid")
 PAID = np.array([1 - 0.9 * (time / MAX_STEPS) for time in range(MAX_STEPS + 1)], np.float32)
 """What minigrid pays for success, by time. Computed in place it would be rounded differently."""
 
-__all__ = ["BabyAI", "Layout", "State"]
+__all__ = ["BabyAI", "BabyAIState", "Layout"]
 
 
-class BabyAI(Env[State]):
+class BabyAI(Env[BabyAIState]):
     """See the module's docstring."""
 
     level: str = eqx.field(static=True)
     observation: str = eqx.field(static=True)
     reward: str = eqx.field(static=True)
-    given: State | None = None
+    given: BabyAIState | None = None
     """Levels to play instead of fresh ones, on a first axis."""
 
     def __check_init__(self):
@@ -78,7 +81,7 @@ class BabyAI(Env[State]):
             metric="success",
         )
 
-    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+    def reset(self, key: PRNGKeyArray) -> tuple[BabyAIState, Observation]:
         if self.given is None:
             state = draw(self.level, key)
         else:
@@ -86,7 +89,9 @@ class BabyAI(Env[State]):
             state = jax.tree.map(lambda leaf: leaf[which], self.given)
         return state, self.observe(state)
 
-    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+    def step(
+        self, state: BabyAIState, action: Int[Array, ""], key: PRNGKeyArray
+    ) -> Step[BabyAIState]:
         del key  # what happens in a room is certain
         after, success = act(state, action)
         paid = jnp.asarray(PAID)[after.time] if self.reward == "minigrid" else 1.0
@@ -99,6 +104,29 @@ class BabyAI(Env[State]):
             success=success,
         )
 
-    def observe(self, state: State) -> Observation:
+    def observe(self, state: BabyAIState) -> Observation:
         """What the agent sees in a state."""
         return observe(state, self.observation, self.slots)
+
+    def picture(self, state: BabyAIState) -> Frame:
+        from wmg.envs.babyai import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: BabyAIState) -> str:
+        from wmg.envs.babyai import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.babyai.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        return Bounds(numbers=(-3.0, 6.0), image=(0.0, 7.0))
+
+    def info(self, state: BabyAIState) -> dict[str, Any]:
+        from wmg.envs.babyai.picture import mission_text
+
+        return {"mission": mission_text(state)}

@@ -24,13 +24,13 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt
 
 from wmg.envs.babyai import world
 from wmg.envs.babyai.vocabulary import COLOURS, GREY, LOCATIONS, OBJECTS, SIZE, TYPES
-from wmg.envs.babyai.world import ABSENT, BOX, GO, LYING, NO_COLOUR, NO_LOCATION, PICK, State
+from wmg.envs.babyai.world import ABSENT, BOX, GO, LYING, NO_COLOUR, NO_LOCATION, PICK, BabyAIState
 
 KEY, BALL = TYPES.index("key"), TYPES.index("ball")
 RED = COLOURS.index("red")
 
 
-def draw(level: str, key: PRNGKeyArray) -> State:
+def draw(level: str, key: PRNGKeyArray) -> BabyAIState:
     """A fresh level."""
     pkey, kkey, dkey = jax.random.split(key, 3)
     first = jnp.arange(OBJECTS) == 0

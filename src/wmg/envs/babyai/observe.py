@@ -42,7 +42,7 @@ from wmg.envs.babyai.vocabulary import (
     VIEW,
     WALL,
 )
-from wmg.envs.babyai.world import CARRIED, LYING, State, ahead_of, seen_from
+from wmg.envs.babyai.world import CARRIED, LYING, BabyAIState, ahead_of, seen_from
 from wmg.types import Factors, Observation, ObservationSpec
 
 FORMATS = ("factored", "flat", "image", "flattened")
@@ -61,7 +61,7 @@ def spec(format: str, slots: int) -> ObservationSpec:
     }[format]
 
 
-def observe(state: State, format: str, slots: int) -> Observation:
+def observe(state: BabyAIState, format: str, slots: int) -> Observation:
     """What the agent sees. In a factored observation of fewer slots than OBJECTS, only so many
     of the things, which are the first, can be there."""
     if format == "image":
@@ -94,7 +94,7 @@ def lay_out(*parts: Part) -> Float[Array, "*rows columns"]:
     return row
 
 
-def mission_parts(state: State) -> list[Part]:
+def mission_parts(state: BabyAIState) -> list[Part]:
     """Last action, direction and mission: VECTOR columns."""
     return [
         (len(ACTIONS), state.last_action, 1),
@@ -113,17 +113,17 @@ def coordinate_parts(vx: Int[Array, "*rows"], vy: Int[Array, "*rows"]) -> list[P
     return [(1, 0, vx - MIDDLE), (VIEW, vx, 1), (1, 0, NEAR - vy), (VIEW, vy, 1)]
 
 
-def vector(state: State) -> Float[Array, "47"]:
+def vector(state: BabyAIState) -> Float[Array, "47"]:
     """Last action, direction and mission."""
     return lay_out(*mission_parts(state))
 
 
-def core(state: State) -> Float[Array, "63"]:
+def core(state: BabyAIState) -> Float[Array, "63"]:
     """Last action, direction, mission, and where the walls are."""
     return lay_out(*mission_parts(state), *coordinate_parts(*walls_in_view(state)))
 
 
-def wall_distances(state: State) -> tuple[Int[Array, ""], Int[Array, ""]]:
+def wall_distances(state: BabyAIState) -> tuple[Int[Array, ""], Int[Array, ""]]:
     """Steps to the wall ahead and to the wall on the right. The two opposite walls are 7 less
     these away."""
     dx, dy = ahead_of(state.direction)
@@ -136,7 +136,7 @@ def wall_distances(state: State) -> tuple[Int[Array, ""], Int[Array, ""]]:
     return distance(dx, dy), distance(-dy, dx)
 
 
-def walls_in_view(state: State) -> tuple[Int[Array, ""], Int[Array, ""]]:
+def walls_in_view(state: BabyAIState) -> tuple[Int[Array, ""], Int[Array, ""]]:
     """The first column from the left and the first row from the far end that show two cells of
     wall or more. One of the side walls is always in view, and so is the one ahead."""
     ahead, right = wall_distances(state)
@@ -144,7 +144,7 @@ def walls_in_view(state: State) -> tuple[Int[Array, ""], Int[Array, ""]]:
     return column, NEAR - ahead
 
 
-def factors(state: State, slots: int) -> Factors:
+def factors(state: BabyAIState, slots: int) -> Factors:
     """The things in view, row by row from the far end, each row from the left."""
     vx, vy, seen = in_view(state)
     key = jnp.where(seen, vy << 8 | vx << 5 | state.type << 3 | state.colour, UNSEEN_KEY)
@@ -163,7 +163,7 @@ UNSEEN_KEY = VIEW << 8
 """Greater than the key of anything seen."""
 
 
-def in_view(state: State) -> tuple[Int[Array, " 8"], Int[Array, " 8"], Bool[Array, " 8"]]:
+def in_view(state: BabyAIState) -> tuple[Int[Array, " 8"], Int[Array, " 8"], Bool[Array, " 8"]]:
     """Column and row of each thing in the view, and whether it is seen."""
     ahead, right = seen_from(state.agent, state.direction, state.position)
     carried = state.status == CARRIED
@@ -189,7 +189,7 @@ SORTING_NETWORK = (
 """Batcher's for eight numbers: each pair is put in order, one after the other."""
 
 
-def image(state: State) -> Int[Array, "7 7 3"]:
+def image(state: BabyAIState) -> Int[Array, "7 7 3"]:
     """minigrid's image: type, colour and state of every cell, first index the column."""
     vx, vy, seen = in_view(state)
     column, row = jnp.arange(VIEW)[:, None], jnp.arange(VIEW)[None, :]
@@ -209,7 +209,7 @@ def image(state: State) -> Int[Array, "7 7 3"]:
     return jnp.stack([types, colours, jnp.zeros_like(types)], axis=-1)
 
 
-def flat(state: State) -> Float[Array, "929"]:
+def flat(state: BabyAIState) -> Float[Array, "929"]:
     """Last action, direction, the types of all cells, their colours, their states, mission."""
     cells = jnp.swapaxes(image(state), 0, 1).reshape(VIEW * VIEW, 3)
     sizes = CELL_TYPES, len(COLOURS), DOOR_STATES

@@ -19,7 +19,7 @@ from wmg.envs.babyai.vocabulary import (
     VERBS,
     VIEW,
 )
-from wmg.envs.babyai.world import CARRIED, GO, LYING, State
+from wmg.envs.babyai.world import CARRIED, GO, LYING, BabyAIState
 from wmg.tools.draw import (
     INK,
     QUIET,
@@ -69,7 +69,7 @@ Cell = tuple[str, Thing | None, int | None]
 agent carries the thing."""
 
 
-def rgb(state: State) -> Frame:
+def rgb(state: BabyAIState) -> Frame:
     """The room, the view and the mission, which is green once it is fulfilled."""
     state = jax.device_get(state)
     room, view = look(state)
@@ -83,7 +83,7 @@ def rgb(state: State) -> Frame:
     return picture
 
 
-def ansi(state: State) -> str:
+def ansi(state: BabyAIState) -> str:
     """The room, the view and the mission. K is a key, O a ball, B a box, ><v^ the agent."""
     state = jax.device_get(state)
     blocks = [write_cells(cells) for cells in look(state)]
@@ -92,7 +92,7 @@ def ansi(state: State) -> str:
     return "\n".join([*rows, f"step {state.time}/{MAX_STEPS}: {mission_text(state)}"])
 
 
-def mission_text(state: State) -> Any:
+def mission_text(state: BabyAIState) -> Any:
     """What the mission says: a string, or an array of strings for states on a first axis."""
     words = state.verb, state.article, state.mission_colour, state.mission_type, state.location
     return _say_each(*map(np.asarray, words))
@@ -112,7 +112,7 @@ def _say(verb: int, article: int, colour: int, type: int, location: int) -> str:
 _say_each = np.frompyfunc(_say, 5, 1)
 
 
-def look(state: State) -> tuple[list[list[Cell]], list[list[Cell]]]:
+def look(state: BabyAIState) -> tuple[list[list[Cell]], list[list[Cell]]]:
     """The rows of the room, and those of the agent's view of it."""
     names = [(TYPES[t], COLOURS[c]) for t, c in zip(state.type, state.colour, strict=True)]
     here, *positions = map(_place, [state.agent, *state.position])
@@ -143,7 +143,7 @@ def _place(position: Any) -> tuple[int, int]:
     return int(position[0]), int(position[1])
 
 
-def view_places(state: State) -> Int[np.ndarray, "7 7 2"]:
+def view_places(state: BabyAIState) -> Int[np.ndarray, "7 7 2"]:
     """x and y of what the agent sees, by row and column; some are outside the room."""
     ahead = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])[state.direction]
     right = np.array([-ahead[1], ahead[0]])
@@ -151,7 +151,7 @@ def view_places(state: State) -> Int[np.ndarray, "7 7 2"]:
     return state.agent + (NEAR - rows) * ahead + (columns - MIDDLE) * right
 
 
-def fulfilled(state: State) -> bool:
+def fulfilled(state: BabyAIState) -> bool:
     """Whether the agent has just done what it was told to."""
     front = view_places(state)[NEAR - 1, MIDDLE]
     # Where the target lay before the step, in which it may have been picked up or opened.

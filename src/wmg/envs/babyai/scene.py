@@ -1,5 +1,7 @@
 """BabyAI in the viewer: the room, what the agent sees of it, and the mission."""
 
+import functools
+import pathlib
 from typing import Any
 
 import jax
@@ -11,12 +13,10 @@ from wmg.envs.babyai import picture as render
 from wmg.envs.babyai.encode import DOOR_STATES
 from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.observe import MIDDLE, NEAR
-from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
-from wmg.envs.babyai.world import ABSENT, CARRIED, State
-from wmg.envs.scenery import Choice, Scenery
+from wmg.envs.babyai.world import ABSENT, CARRIED, BabyAIState
+from wmg.envs.scenery import Choice, Reset, Scenery
 from wmg.types import Observation
-from wmg.viewer.chance import reset
 
 KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "p", "d", "t", "x")
 BRIEFS = ("", "L", "R", "F", "p", "d", "t", "x")
@@ -28,12 +28,7 @@ BATCH, BATCHES = 1024, 8
 """How many episodes are searched for a mission."""
 
 
-def title(settings: BabyAISettings) -> str:
-    """A name for the environment."""
-    return f"BabyAI {settings.level}"
-
-
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: BabyAIState, observation: Observation) -> dict[str, Any]:
     """The room as the agent has it before it."""
     seen = render.view_places(state)
     things = [
@@ -59,7 +54,7 @@ def describe(state: State, observation: Observation) -> dict[str, Any]:
     }
 
 
-def places(state: State, observation: Observation) -> list[list[int] | None]:
+def places(state: BabyAIState, observation: Observation) -> list[list[int] | None]:
     """x and y in the room of what each Factor tells about, read from the Factor itself."""
     if not observation.factors:
         return []
@@ -73,18 +68,18 @@ def places(state: State, observation: Observation) -> list[list[int] | None]:
     ]
 
 
-def find_mission(env: BabyAI, text: str, seed: int) -> tuple[int, None]:
+def find_mission(env: BabyAI, text: str, seed: int, reset: Reset) -> tuple[int, None]:
     """The next episode after a seed whose mission has these words in it."""
     wanted = " ".join(text.lower().split())
     for start in range(seed + 1, seed + 1 + BATCH * BATCHES, BATCH):
-        said = render.mission_text(_starts(env, start))
+        said = render.mission_text(_starts(reset, env, start))
         if len(found := [i for i, mission in enumerate(said) if wanted in mission]):
             return start + found[0], None
     raise ValueError(f"{env.level} has no mission with the words {text!r}")
 
 
-@jax.jit
-def _starts(env: BabyAI, start: Int[Array, ""] | int) -> State:
+@functools.partial(jax.jit, static_argnums=0)
+def _starts(reset: Reset, env: BabyAI, start: Int[Array, ""] | int) -> BabyAIState:
     return jax.vmap(lambda seed: reset(env, seed)[0])(start + jnp.arange(BATCH))
 
 
@@ -95,10 +90,9 @@ def square(place: list[int]) -> tuple[int, int, int]:
 
 
 SCENERY = Scenery(
-    title=title,
+    drawing=pathlib.Path(__file__).with_name("scene.js"),
     actions=tuple(zip(ACTIONS, KEYS, strict=True)),
     describe=describe,
-    observe=jax.jit(lambda env, state: env.observe(state)),
     choices={"mission": Choice("mission", "text", "the red ball", find_mission)},
     squares=square,
 )

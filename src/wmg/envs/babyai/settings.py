@@ -35,6 +35,10 @@ class BabyAISettings(EnvSettings):
     def __post_init__(self):
         require_choices(self)
 
+    @property
+    def label(self) -> str:
+        return f"{self.title} {self.level}"
+
     @classmethod
     def variants(cls) -> dict[str, dict[str, Any]]:
         return {f"{cls.title}-{level}": {"level": level} for level in LEVELS}

@@ -34,7 +34,7 @@ BEHIND, FRONT, AT_LEFT, AT_RIGHT = range(4)
 """Indices into LOCATIONS."""
 
 
-class State(eqx.Module):
+class BabyAIState(eqx.Module):
     """One episode: where everything is, and the mission. Numbers are places in `vocabulary`."""
 
     agent: Int[Array, "2"]
@@ -99,7 +99,7 @@ def begin(
     mission_colour: Int[Array, ""],
     mission_type: Int[Array, ""],
     location: Int[Array, ""],
-) -> State:
+) -> BabyAIState:
     """A level at its start: the targets are what the mission describes, and its article says
     whether there is one of them or more."""
     ahead, right = seen_from(agent, direction, position)
@@ -109,7 +109,7 @@ def begin(
         & ((colour == mission_colour) | (mission_colour == NO_COLOUR))
         & matches_location(ahead, right, location)
     )
-    state = State(
+    state = BabyAIState(
         agent=agent,
         direction=direction,
         position=position,
@@ -129,7 +129,7 @@ def begin(
     return jax.tree.map(lambda leaf: leaf.astype(leaf.dtype), state)
 
 
-def act(state: State, action: Int[Array, ""]) -> tuple[State, Bool[Array, ""]]:
+def act(state: BabyAIState, action: Int[Array, ""]) -> tuple[BabyAIState, Bool[Array, ""]]:
     """What `action` leads to, and whether the mission is then fulfilled."""
     front = state.agent + jnp.stack(ahead_of(state.direction))
     lying = state.status == LYING
@@ -211,7 +211,7 @@ class Layout:
         if not self.state().target.any():
             raise ValueError(f"nothing in the room is what {str(self.mission)!r} means")
 
-    def state(self) -> State:
+    def state(self) -> BabyAIState:
         """The start of an episode."""
         mission = self.mission
         mission = missions.parse(mission) if isinstance(mission, str) else mission

@@ -17,12 +17,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg.types import Env, EnvSpec, Observation, ObservationSpec, Step
+from wmg.envs.scenery import Scenery
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, Env, EnvSpec, Observation, ObservationSpec, Step
 
 NO, YES = range(2)
 
 
-class State(eqx.Module):
+class PathfindingState(eqx.Module):
     """One episode as a script, and how far it has been played.
 
     Row i of `source` and `target` are the nodes shown in step i: for a link (even i) where
@@ -39,7 +41,7 @@ class State(eqx.Module):
     """Quizzes answered correctly so far."""
 
 
-class Pathfinding(Env[State]):
+class Pathfinding(Env[PathfindingState]):
     """See the module's docstring."""
 
     nodes: int = eqx.field(static=True)
@@ -55,7 +57,7 @@ class Pathfinding(Env[State]):
             reward_per_step=0.5,
         )
 
-    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+    def reset(self, key: PRNGKeyArray) -> tuple[PathfindingState, Observation]:
         pkey, ckey = jax.random.split(key)
         patterns = jax.random.uniform(pkey, (self.nodes, self.pattern), minval=-1.0)
         chance = jax.random.uniform(ckey, (4, self.nodes - 1))
@@ -65,7 +67,7 @@ class Pathfinding(Env[State]):
         def alternate(link: Array, quiz: Array) -> Array:
             return jnp.stack([link, quiz], axis=1).reshape(-1)
 
-        state = State(
+        state = PathfindingState(
             patterns=patterns,
             source=alternate(source, from_node),
             target=alternate(target, to_node),
@@ -75,7 +77,9 @@ class Pathfinding(Env[State]):
         )
         return state, observe(state)
 
-    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+    def step(
+        self, state: PathfindingState, action: Int[Array, ""], key: PRNGKeyArray
+    ) -> Step[PathfindingState]:
         del key  # the script was drawn at reset
         quiz = state.time % 2 == 1
         right = quiz & ((action == YES) == state.answers[state.time])
@@ -91,6 +95,24 @@ class Pathfinding(Env[State]):
             truncated=jnp.zeros((), bool),
             success=after.right == self.nodes - 1,
         )
+
+    def picture(self, state: PathfindingState) -> Frame:
+        from wmg.envs.pathfinding import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: PathfindingState) -> str:
+        from wmg.envs.pathfinding import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.pathfinding.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        return Bounds(numbers=(-1.0, 1.0))
 
 
 def grow(
@@ -135,7 +157,7 @@ def draw_quiz(
     return pair // nodes, pair % nodes, answer
 
 
-def observe(state: State) -> Observation:
+def observe(state: PathfindingState) -> Observation:
     """What step `time` of the script shows. After the end: the last quiz again."""
     time = jnp.minimum(state.time, state.source.shape[0] - 1)
     quiz = (time % 2).astype(jnp.float32)[None]

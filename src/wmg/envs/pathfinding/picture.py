@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from wmg.envs.pathfinding.env import State
+from wmg.envs.pathfinding.env import PathfindingState
 from wmg.tools.draw import INK, PALE, PAPER, Colour, Frame, Point, blank, line, put, write
 
 LOW: Colour = (0, 114, 178)
@@ -18,7 +18,7 @@ SIDE, RADIUS, MARGIN = 340, 128, 16
 NARROWEST_PATCH, WIDEST_PATCH = 6, 48
 
 
-def rgb(state: State) -> Frame:
+def rgb(state: PathfindingState) -> Frame:
     """The nodes so far, the links so far, and an arrow for the pair that is shown."""
     state = jax.device_get(state)
     time, links = _so_far(state)
@@ -38,7 +38,7 @@ def rgb(state: State) -> Frame:
     return picture
 
 
-def ansi(state: State) -> str:
+def ansi(state: PathfindingState) -> str:
     """The links so far, and what is shown."""
     state = jax.device_get(state)
     time, links = _so_far(state)
@@ -47,14 +47,14 @@ def ansi(state: State) -> str:
     return f"links {drawn}{asked}\n{_caption(state)}"
 
 
-def _so_far(state: State) -> tuple[int, list[tuple[int, int]]]:
+def _so_far(state: PathfindingState) -> tuple[int, list[tuple[int, int]]]:
     """The step that is shown, after the end the last; and the links up to it."""
     time = min(int(state.time), len(state.source) - 1)
     pairs = zip(state.source.tolist(), state.target.tolist(), strict=True)
     return time, list(pairs)[: time + 1 : 2]
 
 
-def _caption(state: State) -> str:
+def _caption(state: PathfindingState) -> str:
     time, _ = _so_far(state)
     what = "quiz: a path?" if time % 2 else "a new link"
     return f"{what}  {state.right}/{int(state.time) // 2} right"

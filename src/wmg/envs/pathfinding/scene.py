@@ -1,24 +1,16 @@
 """Pathfinding in the viewer: the graph so far, what is shown, and the path that answers."""
 
+import pathlib
 from typing import Any
 
-import jax
-
-from wmg.envs.pathfinding import env as pathfinding
-from wmg.envs.pathfinding.env import State
-from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.pathfinding.env import PathfindingState
 from wmg.envs.scenery import Scenery
 from wmg.types import Observation
 
 Link = tuple[int, int]
 
 
-def title(settings: PathfindingSettings) -> str:
-    """A name for the environment."""
-    return f"Pathfinding, {settings.nodes} nodes"
-
-
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: PathfindingState, observation: Observation) -> dict[str, Any]:
     """The graph at the step that is shown; after the end, at the last."""
     del observation  # it has no Factors
     time = min(int(state.time), len(state.source) - 1)
@@ -53,8 +45,7 @@ def find_path(links: list[Link], start: int, end: int) -> list[int] | None:
 
 
 SCENERY = Scenery(
-    title=title,
+    drawing=pathlib.Path(__file__).with_name("scene.js"),
     actions=(("no", "ArrowLeft"), ("yes", "ArrowRight")),
     describe=describe,
-    observe=jax.jit(lambda env, state: pathfinding.observe(state)),
 )

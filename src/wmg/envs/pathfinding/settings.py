@@ -20,3 +20,7 @@ class PathfindingSettings(EnvSettings):
 
     def __post_init__(self):
         require_counts(self, largest=256, nodes=2, pattern=1)
+
+    @property
+    def label(self) -> str:
+        return f"{self.title}, {self.nodes} nodes"

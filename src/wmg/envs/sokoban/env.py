@@ -12,6 +12,7 @@ Source: section 4.3 of the paper; the levels are Boxoban's where they are at han
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -19,16 +20,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from wmg.envs.scenery import Scenery
 from wmg.envs.sokoban.levels import Level, Levels
 from wmg.envs.sokoban.levels import find as find_levels
 from wmg.envs.sokoban.observe import FORMATS, observe, spec
-from wmg.envs.sokoban.world import ACTIONS, Rewards, State, act, begin, most_cells
-from wmg.types import EnvSpec, LevelEnv, Observation, Step
+from wmg.envs.sokoban.world import ACTIONS, Rewards, SokobanState, act, begin, most_cells
+from wmg.tools.draw import Frame
+from wmg.types import Bounds, EnvSpec, LevelEnv, Observation, Step
 
-__all__ = ["Level", "Levels", "Rewards", "Sokoban", "State"]
+__all__ = ["Level", "Levels", "Rewards", "Sokoban", "SokobanState"]
 
 
-class Sokoban(LevelEnv[State]):
+class Sokoban(LevelEnv[SokobanState]):
     """See the module's docstring."""
 
     levels: Levels | None
@@ -92,18 +95,20 @@ class Sokoban(LevelEnv[State]):
     def with_limit(self, steps: int) -> "Sokoban":
         return dataclasses.replace(self, max_steps=steps)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+    def reset(self, key: PRNGKeyArray) -> tuple[SokobanState, Observation]:
         return self.start(jax.random.randint(key, (), 0, len(self._bank())))
 
-    def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
+    def start(self, index: Int[Array, ""]) -> tuple[SokobanState, Observation]:
         return self.begin(self._bank().level(index))
 
-    def begin(self, level: Level) -> tuple[State, Observation]:
+    def begin(self, level: Level) -> tuple[SokobanState, Observation]:
         """An episode of a level of any bank."""
         state = begin(level, self.cells)
         return state, self.observe(state)
 
-    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+    def step(
+        self, state: SokobanState, action: Int[Array, ""], key: PRNGKeyArray
+    ) -> Step[SokobanState]:
         del key  # what happens is certain
         after = act(state, action, self.rewards)
         return Step(
@@ -115,9 +120,31 @@ class Sokoban(LevelEnv[State]):
             success=after.solved,
         )
 
-    def observe(self, state: State) -> Observation:
+    def observe(self, state: SokobanState) -> Observation:
         """What the agent sees in a state."""
         return observe(state, self.observation)
+
+    def picture(self, state: SokobanState) -> Frame:
+        from wmg.envs.sokoban import picture
+
+        return picture.rgb(state)
+
+    def text(self, state: SokobanState) -> str:
+        from wmg.envs.sokoban import picture
+
+        return picture.ansi(state)
+
+    def scene(self) -> Scenery:
+        from wmg.envs.sokoban.scene import SCENERY
+
+        return SCENERY
+
+    def bounds(self) -> Bounds:
+        """The last reward is among the numbers; all others are from -1 to 1."""
+        step, on, off, solved = self.rewards
+        paid = [step + pushed + ended for pushed in (0.0, on, off) for ended in (0.0, solved)]
+        low, high = math.floor(min(-1.0, *paid)), math.ceil(max(1.0, *paid))
+        return Bounds(numbers=(float(low), float(high)), image=(0.0, 1.0))
 
     def _bank(self) -> Levels:
         if self.levels is None:
@@ -128,5 +155,8 @@ class Sokoban(LevelEnv[State]):
 @jax.jit
 def _count_cells(levels: Levels) -> Int[Array, " levels"]:
     """How many cells of each level are not walls."""
-    count = lambda index: (~levels.level(index).walls).sum()  # noqa: E731
+
+    def count(index: Int[Array, ""]) -> Int[Array, ""]:
+        return (~levels.level(index).walls).sum()
+
     return jax.lax.map(count, jnp.arange(len(levels)), batch_size=4096)

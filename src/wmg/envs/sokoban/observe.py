@@ -17,7 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt8
 
-from wmg.envs.sokoban.world import ACTIONS, BOX, FLOOR, PLAYER, TARGET, State, board, has, is_at
+from wmg.envs.sokoban.world import (
+    ACTIONS,
+    BOX,
+    FLOOR,
+    PLAYER,
+    TARGET,
+    SokobanState,
+    board,
+    has,
+    is_at,
+)
 from wmg.types import Factors, Observation, ObservationSpec
 
 FORMATS = ("factored", "planes", "rgb")
@@ -62,7 +72,7 @@ def spec(format: str, bound: int, cells: int) -> ObservationSpec:
     }[format]
 
 
-def observe(state: State, format: str) -> Observation:
+def observe(state: SokobanState, format: str) -> Observation:
     """What the agent sees."""
     if format == "factored":
         return Observation(core(state), {CELLS: factors(state)})
@@ -70,18 +80,18 @@ def observe(state: State, format: str) -> Observation:
     return Observation(vector(state), image=image)
 
 
-def vector(state: State) -> Float[Array, "6"]:
+def vector(state: SokobanState) -> Float[Array, "6"]:
     """Last action and last reward."""
     return jnp.append(jax.nn.one_hot(state.last_action, len(ACTIONS)), state.last_reward)
 
 
-def core(state: State) -> Float[Array, "11"]:
+def core(state: SokobanState) -> Float[Array, "11"]:
     """Last action and last reward, and of the marks of the player's cell target and walls."""
     shown = jnp.array([0, 3, 4, 5, 6], jnp.uint8)
     return jnp.concatenate([vector(state), ((state.here >> shown) & 1).astype(jnp.float32)])
 
 
-def factors(state: State) -> Factors:
+def factors(state: SokobanState) -> Factors:
     """A row for every cell; those that are none, and the player's own, are absent and zero."""
     present = has(state.marks, FLOOR) & ~is_at(state, state.player)
     right = state.column.astype(jnp.int32) - state.player[1]
@@ -146,19 +156,19 @@ def exact_multiple(far: int) -> int:
     return next(multiple for multiple in itertools.count(1) if is_exact(multiple))
 
 
-def planes(state: State) -> Float[Array, "bound bound 4"]:
+def planes(state: SokobanState) -> Float[Array, "bound bound 4"]:
     """Walls, targets, boxes and the player."""
     marks = board(state)
     parts = [marks == 0, *(has(marks, bit) for bit in (TARGET, BOX, PLAYER))]
     return jnp.stack(parts, axis=-1).astype(jnp.float32)
 
 
-def rgb(state: State) -> Float[Array, "bound bound 3"]:
+def rgb(state: SokobanState) -> Float[Array, "bound bound 3"]:
     """A pixel for each cell."""
     return (jnp.asarray(COLOURS) / jnp.float32(255))[kinds(state)]
 
 
-def kinds(state: State) -> Int[Array, "bound bound"]:
+def kinds(state: SokobanState) -> Int[Array, "bound bound"]:
     """What is in each cell, as a place in COLOURS."""
     marks = board(state)
     on_target = has(marks, TARGET).astype(jnp.int32)

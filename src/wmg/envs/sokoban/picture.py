@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from wmg.envs.sokoban.observe import kinds
-from wmg.envs.sokoban.world import State
+from wmg.envs.sokoban.world import SokobanState
 from wmg.tools.draw import INK, Colour, Frame, Mask, blank, disc, paint, put, slab, write
 
 KINDS = "# .$*@+"
@@ -26,7 +26,7 @@ CODES = {"#": 90, ".": 91, "$": 93, "*": 33, "@": 92, "+": 92}
 MARGIN, TILE = 16, 40
 
 
-def rgb(state: State) -> Frame:
+def rgb(state: SokobanState) -> Frame:
     """The board, and how many boxes are still to be moved."""
     rows, caption = look(state)
     side = len(rows) * TILE
@@ -38,7 +38,7 @@ def rgb(state: State) -> Frame:
     return picture
 
 
-def ansi(state: State) -> str:
+def ansi(state: SokobanState) -> str:
     """The board in the usual characters: # wall, @ player, $ box, . target, * box on a target, +
     player on a target."""
     rows, caption = look(state)
@@ -46,7 +46,7 @@ def ansi(state: State) -> str:
     return "\n".join([*shown, caption])
 
 
-def look(state: State) -> tuple[list[str], str]:
+def look(state: SokobanState) -> tuple[list[str], str]:
     """The rows of the board, and a line about the episode."""
     rows = ["".join(KINDS[kind] for kind in row) for row in np.asarray(_kinds(state))]
     missing = int(state.missing)
@@ -55,7 +55,7 @@ def look(state: State) -> tuple[list[str], str]:
 
 
 @jax.jit
-def _kinds(state: State) -> Int[Array, "bound bound"]:
+def _kinds(state: SokobanState) -> Int[Array, "bound bound"]:
     return kinds(state)
 
 

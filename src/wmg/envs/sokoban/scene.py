@@ -1,5 +1,6 @@
 """Sokoban in the viewer: the board, by number or of one's own making."""
 
+import pathlib
 from typing import Any
 
 import jax
@@ -7,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg.envs.scenery import Choice, Scenery
+from wmg.envs.scenery import Choice, Reset, Scenery
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban import picture as render
-from wmg.envs.sokoban.env import Level, Levels, Sokoban, State
+from wmg.envs.sokoban.env import Level, Levels, Sokoban, SokobanState
 from wmg.envs.sokoban.observe import CELLS, reach
-from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.envs.sokoban.world import ACTIONS
 from wmg.types import Observation
 
@@ -21,12 +21,7 @@ BRIEFS = ("·", "↑", "↓", "←", "→")
 """Signs for the last action."""
 
 
-def title(settings: SokobanSettings) -> str:
-    """A name for the environment."""
-    return f"Sokoban, levels {settings.levels}"
-
-
-def describe(state: State, observation: Observation) -> dict[str, Any]:
+def describe(state: SokobanState, observation: Observation) -> dict[str, Any]:
     """The board as text, in the usual letters."""
     board, _ = render.look(state)
     boxes = sum(mark in "$*" for row in board for mark in row)
@@ -40,7 +35,7 @@ def describe(state: State, observation: Observation) -> dict[str, Any]:
     }
 
 
-def places(state: State, observation: Observation) -> list[list[int] | None]:
+def places(state: SokobanState, observation: Observation) -> list[list[int] | None]:
     """Column and row of the cell each Factor tells about, read from the Factor itself."""
     if not observation.factors:
         return []
@@ -54,15 +49,17 @@ def places(state: State, observation: Observation) -> list[list[int] | None]:
     ]
 
 
-def by_number(env: Sokoban, number: int, seed: int) -> tuple[int, State]:
+def by_number(env: Sokoban, number: int, seed: int, reset: Reset) -> tuple[int, SokobanState]:
     """The level at a place of the bank."""
+    del reset
     if number >= env.count:
         raise ValueError(f"level must be from 0 to {env.count - 1:,} in this bank, got {number:,}")
     return seed, _start(env, jnp.int32(number))
 
 
-def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, State]:
+def by_text(env: Sokoban, text: str, seed: int, reset: Reset) -> tuple[int, SokobanState]:
     """The first level in a text."""
+    del reset
     level = _unpack(levels.from_text(text, env.bound))
     cells = int((~level.walls).sum())
     if cells > env.cells:
@@ -71,8 +68,13 @@ def by_text(env: Sokoban, text: str, seed: int) -> tuple[int, State]:
 
 
 @jax.jit
-def _start(env: Sokoban, index: Int[Array, ""]) -> State:
+def _start(env: Sokoban, index: Int[Array, ""]) -> SokobanState:
     return env.start(index)[0]
+
+
+@jax.jit
+def _observe(env: Sokoban, state: SokobanState) -> Observation:
+    return env.observe(state)
 
 
 @jax.jit
@@ -81,7 +83,7 @@ def _unpack(bank: Levels) -> Level:
 
 
 @jax.jit
-def _begin(env: Sokoban, level: Level) -> State:
+def _begin(env: Sokoban, level: Level) -> SokobanState:
     return env.begin(level)[0]
 
 
@@ -92,10 +94,10 @@ def square(place: list[int]) -> tuple[int, int, int]:
 
 
 SCENERY = Scenery(
-    title=title,
+    drawing=pathlib.Path(__file__).with_name("scene.js"),
     actions=tuple(zip(ACTIONS, KEYS, strict=True)),
     describe=describe,
-    observe=jax.jit(lambda env, state: env.observe(state)),
+    observe=_observe,
     choices={
         "level": Choice("level", "number", "0", by_number),
         "text": Choice("level of your own", "lines", "#####\n#@$.#\n#####", by_text),

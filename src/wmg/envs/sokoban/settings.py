@@ -39,6 +39,10 @@ class SokobanSettings(EnvSettings):
         finite = [type(x) in (int, float) and is_finite(x) for x in self.rewards]
         require(finite == [True] * 4, "rewards", self.rewards, "four finite numbers")
 
+    @property
+    def label(self) -> str:
+        return f"{self.title}, levels {self.levels}"
+
     def held_out(self) -> "SokobanSettings":
         """Levels that nothing is trained on."""
         return dataclasses.replace(self, levels="test")

@@ -39,7 +39,7 @@ class Rewards(NamedTuple):
     """When all boxes are on targets."""
 
 
-class State(eqx.Module):
+class SokobanState(eqx.Module):
     """One episode. The board is closed, so no two steps lead from inside to the corner (0, 0),
     which stands for no cell."""
 
@@ -71,7 +71,7 @@ def most_cells(bound: int) -> int:
     return (bound - 2) ** 2
 
 
-def begin(level: Level, cells: int) -> State:
+def begin(level: Level, cells: int) -> SokobanState:
     """A level at its start, with room for so many cells."""
     marks = mark(level).reshape(-1)
     inner = level.walls.shape[0] - 2
@@ -83,7 +83,7 @@ def begin(level: Level, cells: int) -> State:
     marks = marks.at[place].get(mode="fill", fill_value=0)
     player = level.player.astype(jnp.int32)
     zero = 0 * player[0]  # a constant would make a loop over states compile twice
-    state = State(
+    state = SokobanState(
         row=row,
         column=column,
         marks=marks,
@@ -121,18 +121,18 @@ def has(marks: UInt8[Array, "*cells"], bit: np.uint8) -> Bool[Array, "*cells"]:
     return (marks & bit) != 0
 
 
-def is_at(state: State, cell: Int[Array, "2"]) -> Bool[Array, " cells"]:
+def is_at(state: SokobanState, cell: Int[Array, "2"]) -> Bool[Array, " cells"]:
     """Which of the cells that one is, if any."""
     row, column = cell.astype(jnp.int8)
     return (state.row == row) & (state.column == column)
 
 
-def find(state: State, where: Bool[Array, " cells"]) -> UInt8[Array, ""]:
+def find(state: SokobanState, where: Bool[Array, " cells"]) -> UInt8[Array, ""]:
     """The marks of the one cell; 0, as for a wall, where there is none."""
     return jnp.where(where, state.marks, 0).max()
 
 
-def act(state: State, action: Int[Array, ""], rewards: Rewards) -> State:
+def act(state: SokobanState, action: Int[Array, ""], rewards: Rewards) -> SokobanState:
     """What `action` leads to: the player moves, and pushes a box if there is room behind it.
 
     To stay is to move to where one is.
@@ -166,7 +166,7 @@ def act(state: State, action: Int[Array, ""], rewards: Rewards) -> State:
     )
 
 
-def board(state: State) -> UInt8[Array, "bound bound"]:
+def board(state: SokobanState) -> UInt8[Array, "bound bound"]:
     """The marks of all cells by row and column, with the player's; 0 for walls."""
     marks = jnp.where(is_at(state, state.player), state.marks | PLAYER, state.marks)
     empty = jnp.zeros((state.bound, state.bound), jnp.uint8)

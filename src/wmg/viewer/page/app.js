@@ -6,7 +6,7 @@ import * as live from "./live.js";
 import { find, html } from "./make.js";
 import { drawScene } from "./overlay.js";
 import { drawMarks, drawPolicy, keycap } from "./policy.js";
-import { SCENES } from "./scenes.js";
+import { drawing } from "./scene.js";
 
 let file = null;
 let isLive = false;
@@ -45,13 +45,16 @@ function makePanel(agent, index) {
         panel.head = value;
       }),
     );
+  }
+  if (agent.attention?.switchable) {
     panel.reset = html("button", { type: "button", class: "all-on", hidden: "" }, "all nodes on");
     panel.reset.addEventListener("click", () => {
       panel.off.clear();
       render();
     });
     panel.settings.append(panel.reset);
-  } else {
+  }
+  if (!agent.attention) {
     panel.settings.append("This agent has no attention to show.");
   }
   panel.scene = html("div", { class: "scene" });
@@ -141,11 +144,13 @@ function renderTrack(panel, steps) {
       shares(known, panel.agent, file.attention, panel.layer, panel.head)
     );
   };
-  const switchable = isLive && step.thought ? (node) => toggle(panel, node, t) : null;
+  const switchable =
+    isLive && step.thought && panel.agent.attention?.switchable
+      ? (node) => toggle(panel, node, t)
+      : null;
   const shown = { ...step, thought };
-  const view = SCENES[file.env.name];
   panel.scene.replaceChildren(
-    drawScene(view, shown, panel.agent, t, rowOf(t), off, gain(), switchable),
+    drawScene(drawing, shown, panel.agent, t, rowOf(t), off, gain(), switchable),
   );
   const act = isLive && step.thought ? (action) => move(action) : null;
   panel.side.replaceChildren(
@@ -339,8 +344,9 @@ const SWITCHES =
   "policy with all nodes.";
 
 function explain() {
+  const canSwitch = isLive && file.agents.some((agent) => agent.attention?.switchable);
   const rows = [
-    ...file.actions.map(({ name, key }) => [keycap(key), isLive ? `do: ${name}` : null]),
+    ...file.actions.map(({ name, key }) => [keycap(key), isLive && key ? `do: ${name}` : null]),
     ...Object.entries(KEYS).map(([key, [text]]) => [key === " " ? "space" : keycap(key), text]),
   ];
   const list = html(
@@ -350,7 +356,7 @@ function explain() {
       .filter(([, text]) => text)
       .map(([key, text]) => html("li", {}, html("kbd", {}, key), ` ${text}`)),
   );
-  const texts = [SCENES[file.env.name].legend, ...LEGEND, isLive ? SWITCHES : ""];
+  const texts = [drawing.legend, ...LEGEND, canSwitch ? SWITCHES : ""];
   find("keys").replaceChildren(...texts.map((text) => html("p", {}, text)), list);
 }
 

@@ -73,9 +73,9 @@ function drawNode(node, index, present, isOff, toggle) {
     {
       class: "node",
       "data-node": index,
-      role: "button",
+      role: toggle ? "button" : "img",
       tabindex: toggle ? 0 : null,
-      "aria-pressed": String(!isOff),
+      "aria-pressed": toggle ? String(!isOff) : null,
       "aria-label": `${node.name}, ${isOff ? "switched off" : "on"}`,
     },
     ...parts,

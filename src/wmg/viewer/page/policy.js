@@ -28,7 +28,7 @@ export function drawPolicy(actions, step, thought, was, act) {
         class: `action${chosen ? " chosen" : ""}${mine ? " human" : ""}`,
         "data-action": i,
         "data-share": share,
-        title: `${name} (${keycap(key)})`,
+        title: key ? `${name} (${keycap(key)})` : name,
         disabled: act ? null : "",
       },
       html("span", {}, `${name} `, html("kbd", {}, keycap(key))),

@@ -1,6 +1,6 @@
 /** BabyAI: the room, lit where the agent sees it. Letters name colours, shapes name things. */
 
-import { label, svg } from "../make.js";
+import { label, svg } from "./make.js";
 
 const CELL = 40;
 const COLOURS = {
@@ -55,7 +55,7 @@ function drawThing(thing, agent) {
   return group;
 }
 
-export const babyai = {
+export const drawing = {
   measure: (scene) => ({ width: scene.size * CELL, height: scene.size * CELL, cell: CELL }),
   draw(scene) {
     const seen = new Set(scene.seen.map(String));

@@ -1,6 +1,6 @@
 /** Pathfinding: the graph so far, as a circle of patterns; what is shown, and what answers it. */
 
-import { label, svg } from "../make.js";
+import { label, svg } from "./make.js";
 
 const SIDE = 320;
 const RADIUS = 118;
@@ -74,7 +74,7 @@ function patch(pattern, x, y, side, stroke) {
   );
 }
 
-export const pathfinding = {
+export const drawing = {
   measure: () => ({ width: SIDE, height: SIDE, cell: 40 }),
   draw(scene) {
     const side = Math.max(8, Math.min(44, (4 * RADIUS) / scene.size));

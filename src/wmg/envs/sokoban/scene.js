@@ -1,6 +1,6 @@
 /** Sokoban: walls, floor, targets as rings, boxes with a cross (a tick when stored), the player. */
 
-import { svg } from "../make.js";
+import { svg } from "./make.js";
 
 const SIDE = 320;
 
@@ -64,7 +64,7 @@ function drawCell(letter, x, y, cell) {
   return parts;
 }
 
-export const sokoban = {
+export const drawing = {
   measure: (scene) => ({ width: SIDE, height: SIDE, cell: cellOf(scene) }),
   draw(scene) {
     const cell = cellOf(scene);

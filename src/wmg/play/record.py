@@ -1,0 +1,47 @@
+"""The states of one episode, for pictures and animations."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PRNGKeyArray
+
+from wmg.types import Agent, Env
+
+
+def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:
+    """The states of the held-out episode of that key, first and last included."""
+    states, done = _play(env, agent, key, greedy)
+    return one_by_one(states)[: int(np.argmax(done)) + 2]
+
+
+def one_by_one(states: Any) -> list[Any]:
+    """Each of the states on a first axis, as numpy arrays."""
+    leaves, structure = jax.tree.flatten(jax.device_get(states))
+    return [jax.tree.unflatten(structure, each) for each in zip(*leaves, strict=True)]
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _play(
+    env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool
+) -> tuple[Any, Bool[Array, " steps"]]:
+    """The first state and that after every step; whether each step ended the episode."""
+    rkey, pkey, ekey = jax.random.split(key, 3)
+    steps = env.spec.max_steps
+    noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
+
+    def step(
+        now: tuple[Any, Any, Any], chance: tuple[Array, Array]
+    ) -> tuple[Any, tuple[Any, Array]]:
+        (state, observation, memory), (noise, key) = now, chance
+        output = agent(observation, memory)
+        after = env.step(state, jnp.argmax(output.logits + noise), key)
+        return (after.state, after.observation, output.memory), (after.state, after.done)
+
+    start, observation = env.reset(rkey)
+    first = start, observation, agent.initial_memory()
+    chance = noise, jax.random.split(ekey, steps)
+    _, (states, done) = jax.lax.scan(step, first, chance)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states), done

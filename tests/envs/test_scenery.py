@@ -1,0 +1,46 @@
+"""What every environment of the package says of itself."""
+
+import dataclasses
+import re
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from wmg import registry
+from wmg.settings import EnvSettings
+from wmg.viewer.page_files import page_files
+
+NAMES = pytest.mark.parametrize("name", sorted(registry.OWN["env"]))
+
+
+def make(name):
+    settings = registry.settings_class(EnvSettings, name)()
+    if settings.data is not None:
+        settings = dataclasses.replace(settings, **{settings.data: "embedded-test"})
+    return registry.make_env(settings)
+
+
+@NAMES
+def test_it_has_pictures_and_texts(name):
+    env = make(name)
+    state, _ = eqx.filter_jit(env.reset)(jax.random.key(0))
+    assert env.picture(state).dtype == np.uint8 and env.picture(state).std() > 10
+    assert env.text(state).count("\n") >= 1
+
+
+@NAMES
+def test_its_scene_has_a_name_and_a_free_key_for_each_action(name):
+    env = make(name)
+    scenery = env.scene()
+    names, keys = zip(*scenery.actions, strict=True)
+    assert len(set(names)) == len(set(keys)) == env.spec.actions
+    taken = re.search(r"const KEYS = \{(.*?)\n\};", page_files(scenery.drawing)["app.js"], re.S)
+    assert set(keys).isdisjoint(re.findall(r'^  "?([\w ]+)"?: \[', taken[1], re.M))
+
+
+@NAMES
+def test_its_label_begins_with_its_title(name):
+    settings = registry.settings_class(EnvSettings, name)()
+    assert settings.label.startswith(settings.title)
