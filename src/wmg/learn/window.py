@@ -46,30 +46,11 @@ def scan(
     params, static = eqx.partition(agent, eqx.is_inexact_array)
     uses = find_uses(step, agent, carry, inputs)
     parts_of = functools.partial(_parts, uses)
-    length = len(jax.tree.leaves(inputs)[0])
-    over = until if unroll == 1 < length else None
 
     def forward(params: PyTree, carry: Carry, inputs: PyTree) -> tuple[tuple, tuple]:
-        parts = parts_of(params)
         taps = [jnp.zeros(use.result.shape, use.result.dtype) for use in uses]
-
-        def one(carry: Carry, given: PyTree) -> tuple[Carry, tuple]:
-            moving, fixed = eqx.partition(carry, eqx.is_inexact_array)
-
-            def tapped(params: PyTree, parts: list, taps: list, moving: PyTree) -> tuple:
-                agent, seen = _tap(eqx.combine(params, static), parts, taps)
-                done = step(agent, eqx.combine(moving, fixed), given)
-                moving, rest = eqx.partition(done, eqx.is_inexact_array)
-                return moving, (rest, seen)
-
-            result: Any = jax.vjp(tapped, params, parts, taps, moving, has_aux=True)
-            done, pull_back, (rest, seen) = result
-            pull_back.args_res[:2] = None, None  # weights are not stored for each step
-            carry, output = eqx.combine(done, rest)
-            return carry, (output, pull_back, seen)
-
-        goes_on = (lambda time, carry: (time < length) & ~over(carry)) if over else None
-        taken, carry, (outputs, *kept) = _loop(one, carry, inputs, unroll, jnp.int32(0), 1, goes_on)
+        one = functools.partial(_tapped_step, step, static, params, parts_of(params), taps)
+        taken, carry, (outputs, *kept) = _loop(one, carry, inputs, until, unroll)
         return (carry, outputs), (params, taken, *kept)
 
     def backward(kept: tuple, cotangents: tuple) -> tuple:
@@ -85,9 +66,7 @@ def scan(
         of_carry, of_outputs = eqx.filter(cotangents, eqx.is_inexact_array)
         # XLA leaves out the sums of weights that are used by calls of their layer alone: all zeros.
         start = (of_carry, jax.tree.map(jnp.zeros_like, params))
-        goes_on = (lambda time, carry: time >= 0) if over else None
-        xs = (pull_backs, of_outputs)
-        _, (of_carry, total), of_taps = _loop(one, start, xs, unroll, taken - 1, -1, goes_on)
+        (of_carry, total), of_taps = _loop_back(one, start, (pull_backs, of_outputs), taken, unroll)
         each = zip(uses, parts, seen, of_taps, strict=True)
         of_parts = [use.gradient(part, x, dy) for use, part, x, dy in each]
         (gradient,) = jax.linear_transpose(parts_of, params)(of_parts)
@@ -96,6 +75,31 @@ def scan(
     run = jax.custom_vjp(lambda *given: forward(*given)[0])
     run.defvjp(forward, backward)
     return run(params, carry, inputs)
+
+
+def _tapped_step(
+    step: Step,
+    static: PyTree,
+    params: PyTree,
+    parts: list,
+    taps: list[Array],
+    carry: Any,
+    given: PyTree,
+) -> tuple[Any, tuple]:
+    """The next carry; the output, the step's gradient function, and the inputs of all layers."""
+    moving, fixed = eqx.partition(carry, eqx.is_inexact_array)
+
+    def tapped(params: PyTree, parts: list, taps: list[Array], moving: PyTree) -> tuple:
+        agent, seen = _tap(eqx.combine(params, static), parts, taps)
+        done = step(agent, eqx.combine(moving, fixed), given)
+        moving, rest = eqx.partition(done, eqx.is_inexact_array)
+        return moving, (rest, seen)
+
+    result: Any = jax.vjp(tapped, params, parts, taps, moving, has_aux=True)
+    done, pull_back, (rest, seen) = result
+    pull_back.args_res[:2] = None, None  # weights are not stored for each step
+    carry, output = eqx.combine(done, rest)
+    return carry, (output, pull_back, seen)
 
 
 class Use(NamedTuple):
@@ -208,20 +212,28 @@ _tapped.defvjp(_tapped_forward, _tapped_backward)
 
 
 def _loop(
-    one: Callable,
-    carry: Any,
-    xs: PyTree,
-    unroll: int,
-    time: Int[Array, ""],
-    change: int,
-    goes_on: Callable | None,
-) -> tuple[Int[Array, ""], Any, PyTree]:
-    """The time after the loop, its carry and its stacked outputs.
+    one: Callable, carry: Any, xs: PyTree, until: Callable | None, unroll: int
+) -> tuple[Int[Array, ""] | None, Any, PyTree]:
+    """The number of steps taken (None for all), the last carry and the stacked outputs."""
+    length = len(jax.tree.leaves(xs)[0])
+    if until is None or unroll > 1 or length == 1:
+        return None, *jax.lax.scan(one, carry, xs, unroll=unroll)
+    return _while(one, carry, xs, 0, 1, lambda time, carry: (time < length) & ~until(carry))
 
-    It is `jax.lax.scan`, or runs from `time` in steps of `change` while `goes_on(time, carry)`.
-    """
-    if goes_on is None:
-        return time, *jax.lax.scan(one, carry, xs, unroll=unroll, reverse=change < 0)
+
+def _loop_back(
+    one: Callable, carry: Any, xs: PyTree, taken: Int[Array, ""] | None, unroll: int
+) -> tuple[Any, PyTree]:
+    """The last carry and the stacked outputs of the steps taken, in reverse order."""
+    if taken is None:
+        return jax.lax.scan(one, carry, xs, unroll=unroll, reverse=True)
+    return _while(one, carry, xs, taken - 1, -1, lambda time, carry: time >= 0)[1:]
+
+
+def _while(
+    one: Callable, carry: Any, xs: PyTree, time: Any, change: int, goes_on: Callable
+) -> tuple[Int[Array, ""], Any, PyTree]:
+    """A scan from `time` in steps of `change`, while `goes_on(time, carry)`."""
     like = jax.eval_shape(lambda carry, xs: one(carry, _at(xs, 0)), carry, xs)[1]
     length = len(jax.tree.leaves(xs)[0])
     stacks = [jnp.zeros((length, *x.shape), x.dtype) for x in jax.tree.leaves(like)]
@@ -232,7 +244,7 @@ def _loop(
         each = zip(stacks, jax.tree.leaves(output), strict=True)
         return time + change, carry, [stack.at[time].set(x) for stack, x in each]
 
-    start = (time, carry, stacks)
+    start = (jnp.int32(time), carry, stacks)
     time, carry, stacks = jax.lax.while_loop(lambda now: goes_on(*now[:2]), advance, start)
     return time, carry, jax.tree.unflatten(jax.tree.structure(like), stacks)
 
