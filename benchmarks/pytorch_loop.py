@@ -26,7 +26,7 @@ from wmg import paper
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.interop.minigrid import Factored
-from wmg.runs import runfolder
+from wmg.tools import machine
 
 PRESETS = ("babyai/level4/wmg-factored", "babyai/level4/gru-factored")
 ROUNDS, SECONDS, WARM_UP = 5, 8.0, 100
@@ -219,5 +219,5 @@ if __name__ == "__main__":
         print(json.dumps({"steps_per_second": Loop(sys.argv[1]).speed(SECONDS)}))
     else:
         found = {preset: compare(preset) for preset in PRESETS}
-        hardware = {**runfolder.hardware(), "torch": torch.__version__}
+        hardware = {**machine.describe(), "torch": torch.__version__}
         print(json.dumps({"presets": found, "hardware": hardware}, indent=1))

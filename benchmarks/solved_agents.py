@@ -16,9 +16,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from wmg import registry
 from wmg.cli.start import prepare_jax
-from wmg.runs import hardware, models, runfolder, train
+from wmg.runs import models
+from wmg.runs.task import make_task, stack_hypers
+from wmg.tools import machine
 
 CHUNK, CHUNKS = 1500, 3
 
@@ -28,11 +29,10 @@ def measure(name: str) -> dict[str, Any]:
     agent, settings = models.find(name)
     still = dataclasses.replace(settings.hyper, learning_rate=1e-9)
     settings = dataclasses.replace(settings, hyper=still, goal=None, runs=1)
-    env = registry.make_env(settings.env)
-    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
+    task = make_task(settings, None)
+    runs, hyper, advance = task.start(), stack_hypers(settings), task.advance()
     stacked = jax.tree.map(lambda x: jnp.asarray(x)[None] if eqx.is_array(x) else x, agent)
     runs = eqx.tree_at(lambda runs: runs.agent, runs, stacked)
-    advance = hardware.over_runs(env, settings.t_max, settings.batched)
     runs, _ = jax.block_until_ready(advance(hyper, runs, 200))
     rates, taken = [], []
     for _ in range(CHUNKS):
@@ -51,4 +51,4 @@ def measure(name: str) -> dict[str, Any]:
 if __name__ == "__main__":
     prepare_jax()
     found = {name: measure(name) for name in (f"babyai-level{n}-wmg" for n in (2, 4, 5))}
-    print(json.dumps({"models": found, "hardware": runfolder.hardware()}, indent=1))
+    print(json.dumps({"models": found, "hardware": machine.describe()}, indent=1))

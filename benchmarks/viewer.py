@@ -17,7 +17,8 @@ import urllib.parse
 from typing import Any
 
 from wmg.cli.view import make_player
-from wmg.runs import models, runfolder
+from wmg.runs import models
+from wmg.tools import machine
 from wmg.viewer import export, generic, recording, server, session
 from wmg.viewer.page_files import page_files
 from wmg.viewer.play import Player
@@ -82,7 +83,7 @@ def main() -> None:
     data = {
         "command": f"python benchmarks/viewer.py --out {out}",
         "date": datetime.date.today().isoformat(),
-        "hardware": f"{runfolder.cores()}-core CPU",
+        "hardware": f"{machine.cores()}-core CPU",
         "page_bytes": sum(len(text.encode()) for text in page_files(generic.DRAWING).values()),
         "models": found,
     }

@@ -77,6 +77,13 @@ BAD = {
         "--groups must be a whole number, got 'a'",
     ),
     "no value": ([*TRAIN, "--steps"], "--steps needs a value"),
+    "value of a switch": (["list", "--json=yes"], "--json takes no value"),
+    "option twice": ([*TRAIN, "--steps=1", "--steps", "2"], "--steps is given twice"),
+    "on and off": (["list", "--json", "--no-json"], "--json is given twice"),
+    "option missing": (["tune", "workers", "s"], "--storage is missing; --help describes it"),
+    "long value": ([*TRAIN, f"--steps={'x' * 9999}"], f"got '{'x' * 77}...'\n"),
+    "long option": ([*TRAIN, f"--{'x' * 9999}"], f"no option --{'x' * 75}...; --help"),
+    "long word": ([*TRAIN, "x" * 9999], f"'{'x' * 77}...' belongs to no option"),
     "no choice": (
         [*TRAIN, "--agent.memory=some"],
         "--agent.memory must be one of 'memos', 'observations', 'none', got 'some'",
@@ -200,7 +207,7 @@ BAD = {
     "two channels": ([*CNN, "--agent.channels", "8", "8"], "--agent.channels needs 3 values"),
     "channels": (
         [*CNN, "--agent.channels", "8", "8", "many"],
-        "--agent.channels must be numbers, got '8', '8', 'many'",
+        "--agent.channels must be 3 whole numbers, got 'many'",
     ),
     "no channels": (
         [*CNN, "--agent.channels", "8", "8", "0"],

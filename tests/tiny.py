@@ -28,7 +28,7 @@ from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.cli import main as cli
 from wmg.config import Config
-from wmg.runs import train
+from wmg.runs import task, train
 from wmg.runs.result import Result
 
 CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
@@ -160,12 +160,12 @@ def differing(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
     ]
 
 
-def result(scores, diverged=None, goal=None, trials=()):
+def result(scores, diverged=None, goal=None, tests=()):
     """What training would return of runs with these scores."""
     runs = len(scores)
     config = settings(runs=runs, goal=goal)
-    state = train.start_runs(config, registry.make_env(config.env))
+    state = task.start_runs(config, registry.make_env(config.env))
     ended = jnp.array(diverged or [False] * runs)
     state = eqx.tree_at(lambda runs: runs.diverged, state, ended)
     reports = np.arange(len(scores[0]))
-    return Result(config, state, reports, np.array(scores), 0.0, True, trials=list(trials))
+    return Result(config, state, reports, np.array(scores), 0.0, True, tests=list(tests))

@@ -22,7 +22,7 @@ from wmg.settings import (
     require_counts,
 )
 from wmg.tools import files
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 from wmg.tools.files import NOT_JSON
 
 Settings = TypeVar("Settings")
@@ -102,16 +102,19 @@ class Batched:
         return self.passes * self.minibatches
 
     @property
-    def lanes(self) -> int:
-        """Windows of all environments in a round, which are learned from side by side."""
+    def all_windows(self) -> int:
+        """Windows of all environments in a round."""
         return self.windows * self.envs
 
     def __post_init__(self):
         require_choices(self)
         require_counts(self, largest=1_000_000, envs=1, windows=1, passes=1, minibatches=1)
-        even = self.lanes % self.minibatches == 0
+        even = self.all_windows % self.minibatches == 0
         require(
-            even, "minibatches", self.minibatches, f"a divisor of envs x windows = {self.lanes}"
+            even,
+            "minibatches",
+            self.minibatches,
+            f"a divisor of envs x windows = {self.all_windows}",
         )
         for name in ("clip", "trace"):
             value = getattr(self, name)
@@ -167,9 +170,14 @@ class Config:
         for hyper in {self.hyper, *self.hypers()}:
             hyper.check()
         if self.precision == "bfloat16":
-            require(self.batched.envs > 1, "batched.envs", 1, "more than 1 for bfloat16")
+            require(self.rule == "ppo", "batched.envs", 1, "more than 1 for bfloat16")
         if self.goal is not None and self.goal.grids:
             self._check_grids(self.goal.grids)
+
+    @property
+    def rule(self) -> Literal["a3c", "ppo"]:
+        """The learning rule: the paper's for one environment, PPO for several."""
+        return "ppo" if self.batched.envs > 1 else "a3c"
 
     def _check_grids(self, grids: tuple[int, ...]) -> None:
         every = self.report_every
@@ -221,7 +229,7 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
     """The settings in JSON data. What it does not have is as by default; anything unknown or of a
     wrong type is refused, and so is data without something that has no default."""
     if not isinstance(data, dict):
-        raise BadInput(f"{where} must be a JSON object, got {data!r}")
+        raise BadInput(f"{where} must be a JSON object, got {quote(data)}")
     data = _upgrade(data) if kind is Config else dict(data)
     if issubclass(kind, EnvSettings | AgentSettings):
         given, _ = data.pop("name", kind.name), data.pop("import", None)
@@ -230,7 +238,7 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
     known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for key in data:
         if key not in known:
-            raise BadInput(f"{where} has no setting {key!r}; it has {', '.join(known)}")
+            raise BadInput(f"{where} has no setting {quote(key)}; it has {', '.join(known)}")
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in data:

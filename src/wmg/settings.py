@@ -9,7 +9,7 @@ import sys
 import typing
 from typing import Any, ClassVar, Literal
 
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class AgentSettings:
 def require(condition: bool, setting: str, value: object, wanted: str) -> None:
     """Refuse a value, in a sentence that names the setting and what it must be."""
     if not condition:
-        raise BadInput(f"{setting} must be {wanted}, got {value!r}")
+        raise BadInput(f"{setting} must be {wanted}, got {quote(value)}")
 
 
 def require_counts(settings: object, largest: int = 65_536, **least: int) -> None:

@@ -161,7 +161,7 @@ class Output(eqx.Module, Generic[Memory]):
 class Agent(eqx.Module, Generic[Memory]):
     """An agent: a memory to start an episode with, and a step.
 
-    What a step does not need of its result, attention above all, costs nothing under `jit`.
+    Outputs that are not used, for example attention, are removed by `jit`.
     """
 
     @abc.abstractmethod
@@ -188,8 +188,8 @@ class Summary(eqx.Module, Generic[Memory]):
 
 
 class Learner(Agent[Memory]):
-    """An agent that can be trained. Its step has two parts, which share no weights, and memory is
-    the first one's alone: so training repeats the second for all steps of a window at once."""
+    """An agent that can be trained. Its step has two parts, and only the first one uses memory. So
+    training calls `summarise` step by step, and `decide` for all steps of a window at once."""
 
     @abc.abstractmethod
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]: ...
@@ -198,18 +198,17 @@ class Learner(Agent[Memory]):
         """`summarise` of many at once, along a first axis of everything."""
         return jax.vmap(self.summarise)(observation, memory)
 
-    def for_many(
+    def specialise(
         self, observation: Observation, precision: str, share: float = 1.0
     ) -> "Learner[Memory]":
-        """The agent in the form in which `summarise_all` of such observations, with weights of
-        that precision, is fastest. It need not serve observations that have more than that share
-        of all Factors, in the mean over those that are given together."""
+        """An equivalent agent specialised for observations like these, in this precision. It has
+        room for this share of all Factors, on average over the observations given together."""
         return self
 
     @abc.abstractmethod
     def decide(
-        self, summary: Float[Array, "*rows size"]
-    ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
+        self, summary: Float[Array, " size"]
+    ) -> tuple[Float[Array, " actions"], Float[Array, ""]]:
         """Action logits and the value."""
 
     def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]:

@@ -43,7 +43,7 @@ def test_a_search_from_create_to_final(here, capsys):
     code, out, _ = tiny.command(capsys, *CREATE, *flags, "--study=s", "--seed=0")
     assert code == 0 and "5 hyperparameters, 4 configurations" in out
     assert "wmg tune worker s" in out
-    code, _, err = tiny.command(capsys, "tune", "worker", "s", "--lanes=2")
+    code, _, err = tiny.command(capsys, "tune", "worker", "s", "--at-once=2")
     assert code == 0 and "did 2 runs of s in " in err and "all 2 runs are done" in err
     code, out, err = tiny.command(capsys, "tune", "status", "s", "--plot=s.png", "--json")
     assert code == 0 and json.loads(out)["done"] == 2 and (here / "s.png").exists()
@@ -98,14 +98,14 @@ BAD = {
     ),
     "worker too early": (["tune", "worker", "s"], "tune.db: make it with wmg tune create"),
     "no study": (["tune", "worker"], "name a study: wmg tune worker STUDY"),
-    "lanes": (["tune", "worker", "s", "--lanes=0"], "lanes must be from 1 to 1,000,000,000"),
+    "at_once": (["tune", "worker", "s", "--at-once=0"], "at_once must be from 1 to 1,000,000,000"),
     "patience": (["tune", "worker", "s", "--patience=nan"], "patience must be from 0 to"),
     "beat": ([*CREATE, "--beat=99999999999"], "beat must be from 1 to 1,000,000,000"),
     "twice": (["tune", "best", "s", "s"], "s is named twice: its runs would count twice"),
     "status too early": (["tune", "status", "s"], "tune.db: make it with wmg tune create"),
     "best too early": (["tune", "best", "s"], "tune.db: make it with wmg tune create"),
     "final too early": (["tune", "final", "s"], "tune.db: make it with wmg tune create"),
-    "option": (["tune", "worker", "s", "--lane=2"], "there is no option --lane; did you mean"),
+    "option": (["tune", "worker", "s", "--at-one=2"], "there is no option --at-one; did you mean"),
 }
 
 

@@ -1,6 +1,7 @@
 """The learning rule, on tables small enough to work out by hand."""
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -8,12 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from plain import chi_square, chi_square_limit, softmax
-from probes import AsksLater, PaysTheCue, tiny_gru
+from probes import AsksLater, Errand, PaysTheCue, tiny_gru
 
+from wmg import registry
 from wmg.agents.baselines.agent import Random
 from wmg.agents.layers import Linear
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Hyper
-from wmg.learn import a3c
+from wmg.learn import a3c, losses, optimizer
+from wmg.learn.a3c import A3C
+from wmg.play.act import sample
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary
 
@@ -105,12 +110,16 @@ def table(values=VALUES):
     return Table(jnp.array([*values, 0.0]), logits)
 
 
-train = jax.jit(a3c.train_until, static_argnums=4)
-update = jax.jit(a3c.update)
+@functools.partial(jax.jit, static_argnums=4)
+def train(env, hyper, run, until, t_max):
+    return A3C(t_max).advance(env, hyper, run, until)
+
+
+update = jax.jit(optimizer.update)
 
 
 def start(env, agent, seed=0):
-    return a3c.start_run(env, agent, jax.random.key(seed))
+    return A3C(1).start(env, agent, jax.random.key(seed))
 
 
 def one_window(env, agent, t_max, hyper=HYPER):
@@ -148,25 +157,26 @@ def value_loss_by_hand(rewards, values, bootstrap, discount=0.9):
 
 def test_returns_match_the_definition():
     rewards = [1.0, 0.0, -2.0, 0.5]
-    got = a3c.returns(jnp.array(rewards), jnp.ones(4, bool), jnp.float32(3.0), 0.9)
+    got = losses.returns(jnp.array(rewards), jnp.ones(4, bool), jnp.float32(3.0), 0.9)
     np.testing.assert_allclose(got, returns_by_hand(rewards, 3.0, 0.9), rtol=1e-6)
 
 
 def test_steps_that_are_not_valid_pass_the_return_through():
     valid = jnp.array([True, True, False, False])
-    got = a3c.returns(jnp.array([1.0, 2.0, 100.0, 100.0]), valid, jnp.float32(4.0), 0.5)
+    got = losses.returns(jnp.array([1.0, 2.0, 100.0, 100.0]), valid, jnp.float32(4.0), 0.5)
     np.testing.assert_allclose(got, [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4, 4], rtol=1e-6)
 
 
 def loss_terms(window, bootstrap, hyper, valid=None):
-    """`a3c.loss_terms` of logits, values, actions and rewards."""
+    """The terms of the loss of logits, values, actions and rewards."""
     logits, values, actions, rewards = window
     valid = [True] * len(values) if valid is None else valid
     logits, values, rewards = (jnp.array(x, jnp.float32) for x in (logits, values, rewards))
     valid = jnp.array(valid)
     actions = jnp.array(actions, jnp.int32)
-    moments = jax.vmap(a3c.Moment)(logits, actions, rewards, valid, valid)
-    return a3c.loss_terms(logits, values, moments, jnp.float32(bootstrap), hyper)
+    rewards = rewards * hyper.reward_scale
+    target = losses.returns(rewards, valid, jnp.float32(bootstrap), hyper.discount)
+    return losses.actor_critic_terms(logits, values, actions, target, valid)
 
 
 def losses_by_hand(logits, values, actions, rewards, bootstrap, hyper):
@@ -206,7 +216,7 @@ def test_masked_steps_do_not_count_in_any_loss():
 def test_actions_are_sampled_from_the_policy():
     logits = jnp.array([1.0, 0.0, -1.0])
     noise = jax.random.gumbel(jax.random.key(0), (10_000, 3))
-    actions = jax.jit(jax.vmap(lambda noise: a3c.sample(logits, noise)))(noise)
+    actions = jax.jit(jax.vmap(lambda noise: sample(logits, noise)))(noise)
     expected = 10_000 * softmax([1.0, 0.0, -1.0])
     assert chi_square(np.bincount(actions, minlength=3), expected) < chi_square_limit(2)
 
@@ -279,29 +289,55 @@ class Shared(Level):
         return self.layer(summary)[..., :2], summary[..., 0]
 
 
-class OneAtATime(Level):
-    """Its value is that of the first step, whichever step is asked for."""
+class VectorsOnly(Level):
+    """Decides by a layer that takes one vector, and no rows."""
+
+    layer: eqx.nn.Linear
 
     def decide(self, summary):
-        logits, value = super().decide(summary)
-        return logits, value[:1] if value.ndim else value
+        logits = self.layer(summary)
+        return logits, self.level + logits[0]
 
 
-def test_an_agent_whose_parts_share_a_layer_is_refused():
+class NoValue(Level):
+    """Returns a vector where the value should be."""
+
+    def decide(self, summary):
+        return jnp.zeros(2), summary
+
+
+def plain_scan(step, agent, carry, inputs, **_):
+    return jax.lax.scan(lambda carry, given: step(agent, carry, given), carry, inputs)
+
+
+def test_a_layer_that_both_parts_share_gets_both_gradients(monkeypatch):
     layer = Linear.create(LIMIT + 1, LIMIT + 1, key=jax.random.key(0))
-    with pytest.raises(BadInput, match="calls to summarise cannot serve to decide as well"):
-        one_window(script(), Shared(jnp.float32(0.5), layer), t_max=2)
+    agent = Shared(jnp.float32(0.5), layer)
+    window = lambda run: a3c.window(script(), HYPER, run, 3, 1)[1].gradient_norm  # noqa: E731
+    got = jax.jit(window)(start(script(), agent))
+    monkeypatch.setattr(a3c, "scan", plain_scan)
+    wanted = jax.jit(lambda run: window(run))(start(script(), agent))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-def test_an_agent_that_cannot_decide_for_several_steps_at_once_is_refused():
-    with pytest.raises(BadInput, match="decide of OneAtATime must map rows to logits and values"):
-        one_window(script(), OneAtATime(jnp.float32(0.5)), t_max=2)
+def test_an_agent_may_decide_for_one_step_at_a_time():
+    layer = eqx.nn.Linear(LIMIT + 1, 2, key=jax.random.key(0))
+    agent = VectorsOnly(jnp.float32(0.5), layer)
+    _, totals = one_window(script(), agent, t_max=2)
+    values = 0.5 + layer.weight[0, :3] + layer.bias[0]
+    want = value_loss_by_hand(REWARDS[:2], values[:2], bootstrap=values[2])
+    np.testing.assert_allclose(totals.value_loss, want, rtol=1e-5)
+
+
+def test_an_agent_that_decides_without_a_value_is_refused():
+    with pytest.raises(BadInput, match="decide of NoValue must return a vector of logits and one"):
+        one_window(script(), NoValue(jnp.float32(0.5)), t_max=2)
 
 
 def test_an_agent_that_is_no_learner_is_refused():
     agent = Random(ObservationSpec(LIMIT + 1), 2, key=jax.random.key(0))
     with pytest.raises(BadInput, match="Random cannot be trained: it does not derive from"):
-        a3c.start_run(script(), agent, jax.random.key(0))
+        A3C(1).start(script(), agent, jax.random.key(0))
 
 
 def test_the_bootstrap_is_a_constant_made_by_the_weights_before_the_update():
@@ -378,6 +414,47 @@ def test_every_episode_is_drawn_anew():
     assert abs(totals.reward) < 4 * np.sqrt(400)
 
 
+# Windows that stop
+
+
+class Normed(Learner):
+    """Decides on the direction of a summary, which zeros do not have."""
+
+    inner: Learner
+
+    def initial_memory(self):
+        return self.inner.initial_memory()
+
+    def summarise(self, observation, memory):
+        return self.inner.summarise(observation, memory)
+
+    def decide(self, summary):
+        return self.inner.decide(summary / jnp.linalg.norm(summary))
+
+
+@pytest.mark.parametrize("kind", [lambda agent: agent, Normed], ids=["plain", "normed"])
+def test_a_window_that_stops_with_its_episode_is_that_of_a_scan(kind):
+    env, tiny = (
+        Errand(),
+        WMGSettings(slots=3, memo_size=4, layers=2, heads=2, head_size=4, hidden=4),
+    )
+    agent = kind(registry.make_agent(tiny, env.spec, jax.random.key(0)))
+    t_max, hyper = env.spec.max_steps - 1, Hyper(learning_rate=0.01, adam_eps=0.01)
+    window = jax.jit(
+        lambda run, unroll: a3c.window(env, hyper, run, t_max, unroll), static_argnums=1
+    )
+    lengths = set()
+    runs = [A3C(1).start(env, agent, jax.random.key(5)) for _ in range(2)]
+    for _ in range(12):
+        (run, totals), (other, expected) = window(runs[0], 1), window(runs[1], 2)
+        lengths.add(int(totals.steps))
+        runs = [run, other]
+        found = [eqx.filter(each, eqx.is_inexact_array) for each in runs]
+        close = functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-5)
+        jax.tree.map(close, (found[0], totals), (found[1], expected))
+    assert len(lengths) > 1 and not run.diverged
+
+
 # Updates
 
 
@@ -447,7 +524,7 @@ ANNEALED = dataclasses.replace(HYPER, anneal=0.98, anneal_every=1e5, anneal_afte
     ],
 )
 def test_the_rate_shrinks_by_two_percent_every_100k_steps_after_10m(steps, times):
-    rate = a3c.learning_rate(ANNEALED, jnp.array(steps))
+    rate = optimizer.learning_rate(ANNEALED, jnp.array(steps))
     np.testing.assert_allclose(rate, 0.1 * 0.98**times, rtol=1e-5)
 
 
@@ -491,9 +568,9 @@ def test_a_diverged_run_does_not_hold_up_its_neighbour():
     envs = jax.tree.map(lambda *x: jnp.stack(x), script(rewards=BREAKS), script())
     run = jax.vmap(lambda env: start(env, table()))(envs)
     together = eqx.filter_jit(
-        lambda envs, run: jax.vmap(
-            lambda env, run: a3c.train_until(env, HYPER, run, jnp.array(10), 2)
-        )(envs, run)
+        lambda envs, run: jax.vmap(lambda env, run: A3C(2).advance(env, HYPER, run, jnp.array(10)))(
+            envs, run
+        )
     )
     run, _ = together(envs, run)
     assert run.diverged.tolist() == [True, False] and run.steps.tolist() == [2, 10]

@@ -7,21 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import config, registry
+from wmg import config
 from wmg.agents.gru.settings import GRUSettings
 from wmg.config import Config, Hyper
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c, host
-from wmg.learn.host import Host
+from wmg.learn.a3c import A3C
+from wmg.learn.host import HostRule
+from wmg.play.host import Host
+from wmg.runs import task, train
 from wmg.tools.errors import BadInput
 from wmg.types import (
-    Agent,
     Env,
     EnvSpec,
     Observation,
     ObservationSpec,
-    Output,
     Step,
 )
 
@@ -90,6 +92,13 @@ def copied(env):
     return Host(Copy(env), lambda seen: seen, env.spec)
 
 
+def start(on_host, t_max):
+    """A rule on the host and a run at its start."""
+    rule = HostRule(A3C(t_max), [on_host])
+    runs = task.start_runs(SETTINGS, host.empty_env(on_host.spec))
+    return rule, rule.begin(jax.tree.map(lambda leaf: leaf[0], runs), SETTINGS.seed)
+
+
 def leaves(tree):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree) if eqx.is_inexact_array(leaf)]
 
@@ -98,14 +107,14 @@ def leaves(tree):
 def test_windows_on_the_host_update_like_compiled_ones(t_max):
     env = Walk()
     on_host = copied(env)
-    run = host.start_run(SETTINGS, on_host)
-    start = env.reset(jax.random.key(0))[0], jax.random.clone(run.key)
-    theirs = eqx.tree_at(lambda r: (r.scene.state, r.key), run, start)
+    rule, run = start(on_host, t_max)
+    beginning = env.reset(jax.random.key(0))[0], jax.random.clone(run.key)
+    theirs = eqx.tree_at(lambda r: (r.scene.state, r.key), run, beginning)
     compiled = jax.jit(lambda hyper, run: a3c.window(env, hyper, run, t_max, 1))
     before = leaves(run.agent)
     for _ in range(12):
         until = int(run.steps) + 1
-        run, totals = host.train_until(on_host, HYPER, run, until, t_max)
+        run, totals = rule.advance(HYPER, run, until)
         theirs, expected = compiled(HYPER, theirs)
         assert int(run.steps) == int(theirs.steps)
         for ours, others in zip(jax.tree.leaves(totals), jax.tree.leaves(expected), strict=True):
@@ -119,18 +128,18 @@ def test_windows_on_the_host_update_like_compiled_ones(t_max):
 
 def test_a_window_takes_one_program_whatever_its_length():
     on_host = copied(Walk())
-    run = host.start_run(SETTINGS, on_host)
-    run, _ = host.train_until(on_host, HYPER, run, 1, 4)
-    learn = host._learn(jax.default_backend())
+    rule, run = start(on_host, 4)
+    run, _ = rule.advance(HYPER, run, 1)
+    learn = host._learn_window(on_host.spec, 4, jax.jit)
     before = learn._cache_size()
-    run, totals = host.train_until(on_host, HYPER, run, 40, 4)
+    run, totals = rule.advance(HYPER, run, 40)
     assert totals.episodes > 2 and totals.steps < 4 * totals.windows  # some were cut short
     assert learn._cache_size() == before
 
 
 def test_training_ends_after_its_steps_and_reports_on_the_way():
     shown = []
-    result = host.train(SETTINGS, copied(Walk()), show=shown.append)
+    result = train.train(SETTINGS, env=copied(Walk()), show=shown.append)
     assert [progress.steps for progress in shown] == [20, 40]
     assert result.finished and result.scores.shape == (1, 2)
     assert 40 <= int(result.runs.steps[0]) < 43
@@ -143,23 +152,63 @@ def starting(agent):
 
 def test_only_the_first_episode_of_a_run_is_seeded():
     on_host = copied(Walk())
-    host.train(SETTINGS, on_host)
+    train.train(SETTINGS, env=on_host)
     first, *others = on_host.env.seeds
     assert first == SETTINGS.seed and others and set(others) == {None}
 
 
-@pytest.mark.parametrize(
-    "change", [{"runs": 2}, {"env": PathfindingSettings()}, {"goal": config.Goal()}]
-)
+@pytest.mark.parametrize("change", [{"env": PathfindingSettings()}, {"goal": config.Goal()}])
 def test_what_a_host_cannot_do_is_refused(change):
-    with pytest.raises(BadInput, match="training on a host environment takes settings whose"):
-        host.train(dataclasses.replace(SETTINGS, **change), copied(Walk()))
+    with pytest.raises(BadInput, match="training on the host takes settings whose env and goal"):
+        train.train(dataclasses.replace(SETTINGS, **change), env=copied(Walk()))
 
 
-def test_many_environments_are_refused_on_a_host():
-    many = dataclasses.replace(SETTINGS, batched=config.Batched(envs=4))
-    with pytest.raises(BadInput, match="a host environment is one alone"):
-        host.train(many, copied(Walk()))
+@pytest.mark.parametrize(
+    ("change", "count", "sentence"),
+    [
+        ({"runs": 2}, 3, "2 runs cannot share 3 host environments"),
+        ({"batched": config.Batched(envs=4)}, 1, "a run needs 4 host environments, got 1"),
+        ({"runs": 2, "batched": config.Batched(envs=4)}, 4, "a run needs 4 host environments"),
+    ],
+)
+def test_too_few_environments_are_refused(change, count, sentence):
+    hosts = [copied(Walk()) for _ in range(count)]
+    with pytest.raises(BadInput, match=sentence):
+        train.train(dataclasses.replace(SETTINGS, **change), env=hosts)
+
+
+def test_runs_on_the_host_do_not_depend_on_each_other():
+    pair = dataclasses.replace(SETTINGS, runs=2)
+    both = train.train(pair, env=[copied(Walk()) for _ in range(2)])
+    second = train.train(dataclasses.replace(SETTINGS, seed=6), env=copied(Walk()))
+    for one, other in zip(leaves(both.runs.agent), leaves(second.runs.agent), strict=True):
+        np.testing.assert_array_equal(one[1], other[0])
+        assert (one[0] != one[1]).any() or one[0].size < 8
+
+
+MANY = config.Batched(envs=4, windows=2, passes=2, minibatches=2, trace=0.9, normalise=True)
+
+
+def test_the_batched_rule_learns_on_the_host():
+    quick = dataclasses.replace(HYPER, learning_rate=0.02, adam_eps=1e-6)
+    some = dataclasses.replace(SETTINGS, hyper=quick, steps=2400, report_every=48, batched=MANY)
+    result = train.train(some, env=[copied(Walk()) for _ in range(4)])
+    assert result.runs.steps.tolist() == [2400]
+    assert result.scores[0, -10:].mean() > 90 > result.scores[0, :2].mean()
+
+
+@pytest.mark.parametrize("batched", [config.Batched(), MANY], ids=["a3c", "ppo"])
+def test_a_run_on_the_host_is_resumed_with_a_new_episode(batched, tmp_path):
+    some = dataclasses.replace(SETTINGS, batched=batched, steps=48, report_every=24)
+    hosts = [copied(Walk()) for _ in range(batched.envs)]
+    half = train.train(dataclasses.replace(some, steps=24), tmp_path / "run", env=hosts)
+    assert (tmp_path / "run" / "best.safetensors").exists()
+    fresh = [copied(Walk()) for _ in range(batched.envs)]
+    whole = train.train(some, tmp_path / "run", env=fresh, resume=True)
+    assert whole.finished and int(whole.runs.steps[0]) >= 48 and whole.scores.shape == (1, 2)
+    assert whole.scores[0, 0] == half.scores[0, 0]
+    assert fresh[0].env.seeds[0] not in (None, SETTINGS.seed)
+    assert any((a != b).any() for a, b in zip(leaves(whole.agent), leaves(half.agent), strict=True))
 
 
 def test_numbers_that_vary_are_those_of_the_one_run():
@@ -167,85 +216,5 @@ def test_numbers_that_vary_are_those_of_the_one_run():
     given = dataclasses.replace(SETTINGS, steps=16, hyper=fast)
     varied = dataclasses.replace(SETTINGS, steps=16, vary=("learning_rate=0.5",))
     plain = dataclasses.replace(SETTINGS, steps=16)
-    agents = [host.train(some, copied(Walk())).agent for some in (given, varied, plain)]
+    agents = [train.train(some, env=copied(Walk())).agent for some in (given, varied, plain)]
     assert eqx.tree_equal(*agents[:2]) and not eqx.tree_equal(*agents[1:])
-
-
-class Dice:
-    """Shows a number that its seed decides; an episode lasts that many steps and then pays it."""
-
-    def reset(self, *, seed=None):
-        self.number, self.time = np.random.default_rng(seed).integers(1, 6), 0
-        return self.number, {}
-
-    def step(self, action):
-        self.time += 1
-        done = self.time == self.number
-        reward = float(done) * (self.number - 3) + 0.01 * action
-        return self.number, reward, bool(done), False, {}
-
-
-def dice(count):
-    spec = EnvSpec(ObservationSpec(1), 5, 5, "reward")
-    observe = lambda number: host.observation(np.array([number], np.float32), {})  # noqa: E731
-    return [Host(Dice(), observe, spec) for _ in range(count)]
-
-
-@pytest.fixture(scope="module")
-def gru():
-    return registry.make_agent(AGENT, dice(1)[0].spec, jax.random.key(1))
-
-
-@pytest.fixture(scope="module")
-def played(gru):
-    return host.evaluate(dice(7), gru, seed=3, episodes=200)
-
-
-def test_every_episode_is_played_to_its_end_once(played):
-    assert len(played.length) == 200
-    assert set(played.length.tolist()) == {1, 2, 3, 4, 5}
-    paid = played.reward - (played.length - 3)
-    assert ((paid >= -1e-5) & (paid <= 0.04 * played.length + 1e-5)).all()
-
-
-def test_success_is_a_last_reward_above_zero(played):
-    assert played.success[played.length > 3].all()
-    assert not played.success[played.length < 3].any()
-
-
-@pytest.mark.parametrize("count", [1, 50, 300])
-def test_episodes_do_not_depend_on_how_many_are_played_together(gru, played, count):
-    same = host.evaluate(dice(count), gru, seed=3, episodes=200)
-    np.testing.assert_array_equal(same.length, played.length)
-    np.testing.assert_allclose(same.reward, played.reward, atol=1e-6)
-
-
-def test_another_seed_plays_other_episodes(gru, played):
-    other = host.evaluate(dice(7), gru, seed=4, episodes=200)
-    assert (other.length != played.length).any()
-
-
-def test_sampled_actions_follow_the_policy_and_greedy_ones_its_peak(gru):
-    """A new agent's policy is uniform: sampling takes all five actions alike."""
-    sampled = host.evaluate(dice(50), gru, seed=1, episodes=500)
-    actions = 100 * (sampled.reward - (sampled.length - 3))
-    mean = actions.sum() / sampled.length.sum()
-    assert abs(mean - 2.0) < 4 * (2.0 / sampled.length.sum()) ** 0.5
-    greedy = host.evaluate(dice(50), gru, seed=1, episodes=20, greedy=True)
-    np.testing.assert_allclose(greedy.reward, greedy.length - 3, atol=1e-6)
-
-
-class Counter(Agent[jax.Array]):
-    """Its action is the number of steps it remembers."""
-
-    def initial_memory(self):
-        return jnp.zeros((), jnp.int32)
-
-    def __call__(self, observation, memory):
-        return Output(1e3 * jax.nn.one_hot(memory, 5), jnp.zeros(()), memory + 1)
-
-
-def test_memory_starts_anew_with_each_episode():
-    counted = host.evaluate(dice(3), Counter(), seed=0, episodes=30)
-    actions = np.array([sum(range(length)) for length in counted.length])
-    np.testing.assert_allclose(counted.reward, counted.length - 3 + 0.01 * actions, atol=1e-5)

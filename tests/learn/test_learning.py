@@ -21,7 +21,7 @@ from probes import (
 )
 
 from wmg.config import Hyper
-from wmg.learn import a3c
+from wmg.learn.a3c import A3C
 
 HYPER = Hyper(
     learning_rate=3e-3,
@@ -31,14 +31,20 @@ HYPER = Hyper(
     grad_clip=1.0,
     reward_scale=1.0,
 )
-train = jax.jit(a3c.train_until, static_argnums=4)
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def train(env, hyper, run, until, t_max):
+    return A3C(t_max).advance(env, hyper, run, until)
+
+
 nr_wmg = functools.partial(tiny_wmg, memory="observations")
 AGENTS = pytest.mark.parametrize("kind", [tiny_wmg, tiny_gru])
 
 
 def learned(env, kind, steps, t_max, seed=0):
     """The agent after that many steps, as a function of a list of observations."""
-    run = a3c.start_run(env, kind(env.spec, seed), jax.random.key(seed))
+    run = A3C(t_max).start(env, kind(env.spec, seed), jax.random.key(seed))
     agent = train(env, HYPER, run, jnp.array(steps), t_max)[0].agent
 
     @jax.jit

@@ -14,8 +14,10 @@ from tiny import keys_may_be_split_up  # noqa: F401
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.precision import in_precision
 from wmg.config import Batched, Hyper
+from wmg.envs.batch import Batch
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.learn import a3c, ppo
+from wmg.learn import losses, ppo
+from wmg.learn.ppo import PPO
 from wmg.runs import checkpoint, train
 from wmg.tools.errors import BadInput
 from wmg.types import Factors, Observation
@@ -28,8 +30,13 @@ LATER = AsksLater(length=3, actions=2)
 PAIR = AsksLater(length=2, actions=2)
 
 
+def advantages(rollout, ahead, trace):
+    reward = HYPER.reward_scale * rollout.reward
+    return losses.advantages(rollout.value, reward, rollout.done, ahead, HYPER.discount, trace)
+
+
 @pytest.fixture(scope="module")
-def lesson():
+def played():
     """Two environments that remember a cue for three steps, five steps each: one end."""
     agent = tiny_wmg(LATER.spec, 0)
     # Not the first policy, which is uniform whatever it remembers.
@@ -38,58 +45,58 @@ def lesson():
 
     @jax.jit
     def act(agent):
-        scene = ppo.start_run(LATER, agent, jax.random.key(1), 2).scene
-        after, rollout = ppo.act(LATER, agent, scene, jax.random.key(2), 5, TWO)
+        scene = PPO(5, TWO).start(LATER, agent, jax.random.key(1)).scene
+        after, rollout = ppo.collect(Batch(LATER, 2), agent, scene, jax.random.key(2), 5)
         ahead = jax.vmap(agent)(after.observation, after.memory).value
-        advantage = ppo.advantages(rollout, ahead, HYPER, 1.0)
-        return ppo.Lesson(scene.memory, rollout, advantage, advantage + rollout.value), ahead
+        advantage = advantages(rollout, ahead, 1.0)
+        return ppo.Minibatch(scene.memory, rollout, advantage, advantage + rollout.value), ahead
 
     return agent, *act(agent)
 
 
-def windows(lesson, lane):
+def windows(played, lane):
     """The steps of one environment, cut where its episodes end."""
-    done = np.asarray(lesson.rollout.done)[:, lane]
+    done = np.asarray(played.rollout.done)[:, lane]
     ends = [*(np.flatnonzero(done) + 1), len(done)]
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
-def of_one_environment(agent, lesson, lane, bootstrap):
+def of_one_environment(agent, played, lane, bootstrap):
     """What a3c's loss sums over the windows of one environment."""
     total = jnp.zeros(())
-    for start, end in windows(lesson, lane):
+    for start, end in windows(played, lane):
         memory = agent.initial_memory()
         seen = []
         for time in range(start, end):
-            observation = jax.tree.map(lambda x: x[time, lane], lesson.rollout.observation)  # noqa: B023
+            observation = jax.tree.map(lambda x: x[time, lane], played.rollout.observation)  # noqa: B023
             output = agent(observation, memory)
             memory = output.memory
             seen.append((output.logits, output.value))
         logits, values = map(jnp.stack, zip(*seen, strict=True))
         steps = slice(start, end)
-        rest = (lesson.rollout.action, lesson.rollout.reward, lesson.rollout.success)
-        action, reward, success = (x[steps, lane] for x in rest)
+        action, reward = (x[steps, lane] for x in (played.rollout.action, played.rollout.reward))
         valid = jnp.ones(end - start, bool)
-        moments = jax.vmap(a3c.Moment)(logits, action, reward, valid, success)
-        ahead = 0.0 if np.asarray(lesson.rollout.done)[end - 1, lane] else bootstrap[lane]
-        policy, value, entropy = a3c.loss_terms(logits, values, moments, jnp.asarray(ahead), HYPER)
-        total += policy + 0.5 * value - HYPER.entropy * entropy
+        ahead = 0.0 if np.asarray(played.rollout.done)[end - 1, lane] else bootstrap[lane]
+        reward = HYPER.reward_scale * reward
+        target = losses.returns(reward, valid, jnp.asarray(ahead), HYPER.discount)
+        terms = losses.actor_critic_terms(logits, values, action, target, valid)
+        total += losses.weigh(terms, HYPER)
     return total
 
 
-def test_the_gradient_is_the_mean_of_what_a3c_sums_over_each_environment(lesson):
-    agent, made, ahead = lesson
+def test_the_gradient_is_the_mean_of_what_a3c_sums_over_each_environment(played):
+    agent, made, ahead = played
     assert made.rollout.done.sum() == 2  # episodes end within the round, and memories with them
     plain = lambda agent: sum(of_one_environment(agent, made, i, ahead) for i in range(2)) / 2  # noqa: E731
     expected = jax.jit(jax.grad(plain))(agent)
-    together = jax.jit(jax.grad(lambda agent: ppo.loss(agent, made, HYPER, TWO)[0]))
+    together = jax.jit(jax.grad(lambda agent: PPO(5, TWO).loss(agent, made, HYPER)[0]))
     for one, other in zip(*map(jax.tree.leaves, (together(agent), expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-6)
         assert not np.allclose(one, 0) or one.size < 40
 
 
-def test_a_replay_by_the_agent_that_acted_is_what_it_did(lesson):
-    agent, made, _ = lesson
+def test_a_replay_by_the_agent_that_acted_is_what_it_did(played):
+    agent, made, _ = played
     logits, value = jax.jit(ppo.replay, static_argnums=2)(agent, made, "float32")
     taken = np.take_along_axis(jax.nn.log_softmax(logits), made.rollout.action[..., None], -1)
     np.testing.assert_allclose(taken[..., 0], made.rollout.log_probability, atol=1e-5)
@@ -110,22 +117,24 @@ def plain_advantages(value, reward, done, ahead, trace):
 
 
 @pytest.mark.parametrize("trace", [1.0, 0.9, 0.0])
-def test_advantages_are_those_of_a_plain_loop(lesson, trace):
-    _, made, ahead = lesson
+def test_advantages_are_those_of_a_plain_loop(played, trace):
+    _, made, ahead = played
     rollout = made.rollout
     expected = plain_advantages(rollout.value, rollout.reward, rollout.done, ahead, trace)
-    found = ppo.advantages(rollout, ahead, HYPER, trace)
+    found = advantages(rollout, ahead, trace)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_windows_of_a_round_are_side_by_side_and_returns_look_past_their_ends(lesson):
-    agent, *_ = lesson
+def test_windows_of_a_round_are_side_by_side_and_returns_look_past_their_ends(played):
+    agent, *_ = played
     settings = Batched(envs=2, windows=3, trace=0.9)
 
     @jax.jit
     def collect(agent):
-        run = ppo.start_run(LATER, agent, jax.random.key(1), 2)
-        scene, made = ppo.collect(LATER, HYPER, run, jax.random.key(2), 2, settings)
+        rule = PPO(2, settings)
+        run = rule.start(LATER, agent, jax.random.key(1))
+        scene, memory, rollout = rule.play(LATER, run, jax.random.key(2))
+        made = rule.prepare(agent, scene, memory, rollout, HYPER)
         ahead = jax.vmap(agent)(scene.observation, scene.memory).value
         return made, ahead, ppo.replay(agent, made, "float32")
 
@@ -147,10 +156,10 @@ def test_windows_of_a_round_are_side_by_side_and_returns_look_past_their_ends(le
 @pytest.mark.parametrize(
     ("present", "share"),
     [
-        ([[4, 5]], ppo.FEW),  # in the mean over environments, nine of sixteen
+        ([[4, 5]], ppo.FACTOR_CAPACITY),  # in the mean over environments, nine of sixteen
         ([[4, 6]], 1.0),
         ([[1, 1], [4, 6]], 1.0),  # one step with many is enough
-        ([[0, 0], [1, 8]], ppo.FEW),
+        ([[0, 0], [1, 8]], ppo.FACTOR_CAPACITY),
     ],
 )
 def test_an_agent_is_in_its_form_for_few_factors_where_there_are_few(present, share, monkeypatch):
@@ -158,37 +167,34 @@ def test_an_agent_is_in_its_form_for_few_factors_where_there_are_few(present, sh
     one = lambda there: Observation(jnp.zeros(1), {"cells": Factors(jnp.zeros((8, 1)), there)})  # noqa: E731
     observation = jax.vmap(jax.vmap(one))(there)
     agent = tiny_gru(PAIR.spec, 0)
-    monkeypatch.setattr(type(agent), "for_many", lambda *_: "another form")
-    found = jax.jit(lambda o: ppo.by_share(agent, o, "bfloat16", jnp.float32))(observation)
+    monkeypatch.setattr(type(agent), "specialise", lambda *_: "another form")
+    found = jax.jit(lambda o: ppo.by_capacity(agent, o, "bfloat16", jnp.float32))(observation)
     assert float(found) == np.float32(share)
 
 
 def test_an_agent_of_one_form_serves_all():
     only = tiny_gru(PAIR.spec, 0)
-    assert ppo.by_share(only, core(0, 1), "bfloat16", lambda share: share) == 1.0
+    assert ppo.by_capacity(only, core(0, 1), "bfloat16", lambda share: share) == 1.0
 
 
 @pytest.mark.parametrize(("shift", "moves"), [(0.0, True), (0.5, False)])
-def test_an_action_that_has_become_much_likelier_is_not_pushed_further(lesson, shift, moves):
-    agent, made, _ = lesson
+def test_an_action_that_has_become_much_likelier_is_not_pushed_further(played, shift, moves):
+    agent, made, _ = played
     rollout = dataclasses.replace(
         made.rollout, log_probability=made.rollout.log_probability - shift
     )
     gained = dataclasses.replace(made, rollout=rollout, advantage=jnp.ones_like(made.advantage))
-    policy_loss = lambda agent: ppo.loss(agent, gained, HYPER, TWO)[1][0]  # noqa: E731
+    policy_loss = lambda agent: PPO(5, TWO).loss(agent, gained, HYPER)[1][0]  # noqa: E731
     slope = jax.jit(jax.grad(policy_loss))(agent)
     assert bool(jnp.any(slope.actor_critic.policy.weight != 0)) == moves
 
 
-advance = jax.jit(ppo.train_until, static_argnums=(4, 5, 6))
-
-
 def rounds(env, kind, settings, count, hyper=HYPER, t_max=4, precision="float32"):
     agent = kind(env.spec, 0)
-    start = jax.jit(lambda: ppo.start_run(env, agent, jax.random.key(0), settings.envs))
-    run = start()
+    rule = PPO(t_max, settings, precision)
+    run = jax.jit(lambda: rule.start(env, agent, jax.random.key(0)))()
     until = jnp.array(count * settings.envs * t_max)
-    return advance(env, hyper, run, until, t_max, settings, precision)
+    return jax.jit(rule.advance)(env, hyper, run, until)
 
 
 MANY = Batched(envs=16, passes=2, minibatches=4, trace=0.95, normalise=True)
@@ -204,7 +210,7 @@ def test_what_an_episode_showed_is_remembered_to_its_end_and_not_beyond():
     run, totals = rounds(PAIR, tiny_wmg, MANY, 100)
     assert int(totals.steps) == int(run.steps) == 100 * 16 * 4
     assert int(run.optimizer.count) == 100 * MANY.updates == 800
-    _, last = advance(PAIR, HYPER, run, run.steps + 20 * 16 * 4, 4, MANY)
+    _, last = jax.jit(PPO(4, MANY).advance)(PAIR, HYPER, run, run.steps + 20 * 16 * 4)
     assert last.reward / last.episodes > 0.95
 
 
@@ -252,13 +258,13 @@ import jax, numpy as np
 import tiny
 from learn import test_ppo as test_batched
 from wmg import registry
-from wmg.runs import hardware as parallel, train
+from wmg.runs import hardware as parallel, task
 settings = tiny.settings(**test_batched.SOME)
 env = registry.make_env(settings.env)
 results = []
 for backend in ("cpu", "gpu"):
-    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
-    advance = parallel.over_runs(env, settings.t_max, settings.batched, backend=backend)
+    runs, hyper = task.start_runs(settings, env), task.stack_hypers(settings)
+    advance = parallel.over_runs(task.rule_for(settings), env, backend=backend)
     results.append(advance(hyper, runs, 48)[0])
 assert len(results[1].scene.observation.core.sharding.device_set) == jax.device_count() == 2
 for one, other in zip(*(jax.tree.leaves((r.agent, r.scene.observation)) for r in results)):

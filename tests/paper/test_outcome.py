@@ -9,7 +9,7 @@ from paper.made_up import RACE, TARGET, flat, write, write_race
 from wmg import config
 from wmg.paper import result_file
 from wmg.paper.outcome import Outcome, crossings_on_grid, other_settings, pool
-from wmg.play.goal_test import Trial
+from wmg.play.goal_test import GoalTest
 from wmg.tools.errors import BadInput
 
 
@@ -140,7 +140,7 @@ def walked(*passed, until):
     """Tests every 25 steps, passed at some steps; after the first, on the goal's grids alone."""
     first = min(passed, default=until)
     steps = [s for s in range(25, until + 1, 25) if s <= first or s % 50 == 0]
-    return [Trial(s, *(GOOD if s in passed else BAD)) for s in steps]
+    return [GoalTest(s, *(GOOD if s in passed else BAD)) for s in steps]
 
 
 def by_brute_force(tests, grid):

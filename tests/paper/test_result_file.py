@@ -12,7 +12,7 @@ from paper.test_outcome import RUNS, write_gridded
 from tiny import time_limit
 
 from wmg.paper import report, result_file
-from wmg.play.goal_test import Trial
+from wmg.play.goal_test import GoalTest
 from wmg.tools.errors import BadInput
 
 
@@ -26,7 +26,7 @@ def test_packed_rows_come_back_as_they_were(seed):
 
 
 def test_tests_and_scores_come_back_as_they_were():
-    tests = [[Trial(25, 60, 64), Trial(51, 9_950, 10_000)], [], [Trial(25, 0, 3)]]
+    tests = [[GoalTest(25, 60, 64), GoalTest(51, 9_950, 10_000)], [], [GoalTest(25, 0, 3)]]
     assert result_file.tests_of({"tests": result_file.pack_tests(tests)}) == tests
     scores = np.array([[0.0, 99.9994, np.nan], [12.3456, np.nan, 100.0]])
     (one, two) = result_file.scores_of({"scores": result_file.pack_scores(scores)})
@@ -37,7 +37,7 @@ def test_tests_and_scores_come_back_as_they_were():
 def test_a_thousand_tests_of_a_hundred_runs_take_less_than_half_a_megabyte():
     draw = np.random.default_rng(0)
     solved = draw.integers(40, 64, (100, 1000))
-    runs = [[Trial(25 * (i + 1), int(x), 64) for i, x in enumerate(row)] for row in solved]
+    runs = [[GoalTest(25 * (i + 1), int(x), 64) for i, x in enumerate(row)] for row in solved]
     assert len(json.dumps(result_file.pack_tests(runs))) < 500_000
 
 
@@ -45,7 +45,7 @@ def spoil(packed, **changes):
     return {**packed, **changes}
 
 
-PACKED = result_file.pack_tests([[Trial(25, 60, 64)], [Trial(25, 61, 64)]])
+PACKED = result_file.pack_tests([[GoalTest(25, 60, 64)], [GoalTest(25, 61, 64)]])
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import registry
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.learn import a3c
+from wmg.learn.rule import Totals
 from wmg.runs import result as results
 
 
 def test_a_log_line_holds_means_and_counts():
     env = registry.make_env(PathfindingSettings())
-    totals = a3c.Totals(
+    totals = Totals(
         *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
     )
     line = results.record(env.spec, totals, 48, 1e-4, False)
@@ -28,7 +28,7 @@ def test_a_log_line_holds_means_and_counts():
 
 def test_nothing_played_has_no_score():
     env = registry.make_env(PathfindingSettings())
-    assert math.isnan(results.score(env.spec, a3c.Totals.zeros()))
+    assert math.isnan(results.score(env.spec, Totals.zeros()))
 
 
 def test_the_best_run_is_that_of_the_last_tenth_of_reports():

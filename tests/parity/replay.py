@@ -33,8 +33,9 @@ from wmg.envs.sokoban.observe import kinds
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
-from wmg.learn import a3c, deferred
-from wmg.runs.checkpoint import make_env
+from wmg.learn import a3c
+from wmg.learn.rule import Run
+from wmg.registry import make_env
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
@@ -204,48 +205,46 @@ def script(recording: Recording) -> Script:
     )
 
 
-def plain_value_and_grad(loss: Any, model: Any, step: Any, time: int) -> tuple[Any, Any]:
-    """What `deferred.value_and_grad` computes, by ordinary differentiation."""
-    moving, fixed = eqx.partition(model, eqx.is_inexact_array)
-
-    def outer(moving: Any) -> Any:
-        model = eqx.combine(moving, fixed)
-        return loss(model, lambda _: (model, lambda: None), None)
-
-    (value, (aux, _)), gradient = jax.value_and_grad(outer, has_aux=True)(moving)
-    return (value, aux), gradient
+def plain_scan(step: Any, agent: Any, carry: Any, inputs: Any, **_: Any) -> Any:
+    """What `window.scan` computes, by ordinary differentiation and without an early end."""
+    return jax.lax.scan(lambda carry, given: step(agent, carry, given), carry, inputs)
 
 
 @eqx.filter_jit
 def play_window(
     env: Script,
     hyper: Hyper,
-    run: a3c.Run,
+    run: Run,
     actions: Int[Array, " time"],
     t_max: int,
     check_gradient: bool,
-) -> tuple[a3c.Run, Float[Array, ""]]:
+) -> tuple[Run, Float[Array, ""]]:
     """`a3c.window` with given actions, and the error of its deferred gradients.
 
     The actions are forced by noise so strong that it decides every sample. The error is
     relative to the largest entry of the gradient where that is above 1.
     """
-    errors = [jnp.zeros(())]
-    real = deferred.value_and_grad
+    gradients = []
+    real = a3c.update
 
-    def both(*arguments: Any) -> Any:
-        result, gradient = real(*arguments)
-        if not check_gradient:
-            return result, gradient
-        _, plain = plain_value_and_grad(*arguments)
-        (fast, _), (slow, _) = map(ravel_pytree, (gradient, plain))
-        errors.append(jnp.abs(fast - slow).max() / jnp.maximum(1.0, jnp.abs(slow).max()))
-        return result, gradient
+    def update(run: Run, gradient: Any, *rest: Any) -> Any:
+        gradients.append(ravel_pytree(gradient)[0])
+        return real(run, gradient, *rest)
+
+    def window(run: Run) -> Run:
+        key = jax.random.clone(run.key)
+        again = eqx.tree_at(lambda run: run.key, run, key)
+        return a3c.window(env, hyper, again, t_max, 1, noise)[0]
 
     noise = 1e6 * jax.nn.one_hot(actions, env.spec.actions)
-    with mock.patch.object(a3c.deferred, "value_and_grad", both):
-        run, _ = a3c.window(env, hyper, run, t_max, 1, noise)
-    return run, errors[-1]
+    with mock.patch.object(a3c, "update", update):
+        after = window(run)
+        if not check_gradient:
+            return after, jnp.zeros(())
+        with mock.patch.object(a3c, "scan", plain_scan):
+            window(run)
+    fast, slow = gradients
+    return after, jnp.abs(fast - slow).max() / jnp.maximum(1.0, jnp.abs(slow).max())
 
 
 def replay(path: pathlib.Path, check_gradient: bool = True) -> dict[str, float]:
@@ -268,7 +267,7 @@ def replay_network(recording: Recording, check_gradient: bool) -> dict[str, floa
     env, stream, steps = script(recording), recording.stream, recording.steps
     t_max = min(recording.config.t_max, steps + 1)  # A longer window never fills.
     agent = official.build_agent(recording.config.agent, recording.weights)
-    run = a3c.start_run(env, agent, jax.random.key(0))
+    run = a3c.A3C(t_max).start(env, agent, jax.random.key(0))
     forward = eqx.filter_jit(lambda agent, *seen: agent(*seen))
     actions = jnp.asarray(np.append(stream["action"], [0] * t_max), jnp.int32)
     outputs, updates, gradient = [], [], 0.0

@@ -178,7 +178,7 @@ def test_a_summary_is_mean_and_standard_error_over_episodes():
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def stretch(key, spare, episodes, lanes, env=None, agent=None):
     env, agent = env or Errand(), agent or Skilled(jnp.float32(0.6))
-    return evaluate.play_stretch(env, agent, key, jnp.full(episodes + 1, spare), lanes)
+    return evaluate.play_block(env, agent, key, jnp.full(episodes + 1, spare), lanes)
 
 
 def fates(key, episodes):
@@ -201,7 +201,7 @@ def test_a_stretch_whose_starts_are_drawn_ahead_has_the_same_outcomes(spare):
 
     @functools.partial(jax.jit, static_argnums=0)
     def played(ahead):
-        return evaluate.play_stretch(env, agent, jax.random.key(3), allowed, 7, ahead)
+        return evaluate.play_block(env, agent, jax.random.key(3), allowed, 7, ahead)
 
     np.testing.assert_array_equal(played(True), played(False))
 
@@ -225,7 +225,7 @@ def test_a_stretch_begins_no_episode_after_one_failure_too_many(lanes, spare):
 def test_a_stretch_ends_where_too_many_of_those_begun_have_failed(lanes):
     allowed = np.array([0, 1, 1, *[2] * 12, *[40] * 26])
     env, agent = Errand(), Skilled(jnp.float32(0.6))
-    played = jax.jit(lambda a: evaluate.play_stretch(env, agent, jax.random.key(3), a, lanes))
+    played = jax.jit(lambda a: evaluate.play_block(env, agent, jax.random.key(3), a, lanes))
     found, expected = np.asarray(played(jnp.array(allowed))), fates(jax.random.key(3), 40)
     last = int(np.flatnonzero(np.cumsum(expected == evaluate.FAILED) > allowed[1:])[0]) + 1
     begun = int((found != evaluate.UNPLAYED).sum())

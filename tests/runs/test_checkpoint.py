@@ -18,7 +18,7 @@ from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban.settings import SokobanSettings
-from wmg.runs import checkpoint, models, runfolder, train
+from wmg.runs import checkpoint, models, runfolder, task, train
 from wmg.tools import files
 from wmg.tools.errors import BadInput
 
@@ -249,7 +249,7 @@ def test_a_changed_type_of_a_saved_run_is_noticed(tmp_path, old):
 def shapes_of_runs():
     """What the state of the trained folder must look like."""
     some = tiny.settings(runs=2)
-    return jax.eval_shape(lambda: train.start_runs(some, registry.make_env(some.env)))
+    return jax.eval_shape(lambda: task.start_runs(some, registry.make_env(some.env)))
 
 
 def test_a_changed_shape_is_noticed_by_the_checksum(file):

@@ -13,13 +13,14 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config, paper, registry
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.learn import a3c
-from wmg.runs import hardware, runfolder, train
+from wmg.learn.a3c import A3C
+from wmg.runs import hardware, task, train
+from wmg.tools import machine
 
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
     env = registry.make_env(PathfindingSettings())
-    advance = hardware.over_runs(env, 16)
+    advance = hardware.over_runs(A3C(16), env)
     for index, seed in enumerate((0, 9)):
         numbers = config.Hyper(
             learning_rate=1e-4 + 0.01 * index,
@@ -27,7 +28,7 @@ def test_no_number_seed_or_step_count_compiles_anew(caplog):
             anneal_after=1.0 * index,
         )
         some = tiny.settings(runs=2, seed=seed, hyper=numbers)
-        runs, hyper = train.start_runs(some, env), train.stack_hypers(some)
+        runs, hyper = task.start_runs(some, env), task.stack_hypers(some)
         with jax.log_compiles():
             caplog.clear()
             advance(hyper, runs, 24 + 12 * index)
@@ -43,7 +44,7 @@ def start_batch(runs):
         agent=dataclasses.replace(tiny.AGENT, layers=1),
         vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
     )
-    return env, train.start_runs(some, env), train.stack_hypers(some)
+    return env, task.start_runs(some, env), task.stack_hypers(some)
 
 
 def as_numbers(tree):
@@ -55,8 +56,8 @@ def as_numbers(tree):
 
 def test_the_batched_program_agrees_with_the_mapped_one():
     env, runs, hyper = start_batch(3)
-    mapped = hardware.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
-    batched = hardware.over_runs(env, 16, backend="gpu")(hyper, runs, 96)
+    mapped = hardware.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
+    batched = hardware.over_runs(A3C(16), env, backend="gpu")(hyper, runs, 96)
     for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
     assert (np.asarray(batched[0].steps) == 96).all()
@@ -83,38 +84,39 @@ SHARDED = """
 import logging, jax, numpy as np
 import tiny
 from runs import test_hardware as test_parallel
-from wmg.play import goal_test as efficiency
+from wmg.learn.a3c import A3C
+from wmg.play.streams import goal_keys
 from wmg.runs import hardware as parallel
 from wmg.config import Goal
-from wmg.runs.active_runs import Roster
+from wmg.runs.active_runs import ActiveRuns
 env, runs, hyper = test_parallel.start_batch(4)
 records, handler = [], logging.Handler()
 handler.emit = lambda record: records.append(record.getMessage())
 logging.getLogger("jax").addHandler(handler)
 assert jax.device_count() == 2
-mapped = parallel.over_runs(env, 16, backend="cpu")(hyper, runs, 96)
-over_devices = parallel.over_runs(env, 16, backend="gpu")
+mapped = parallel.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
+over_devices = parallel.over_runs(A3C(16), env, backend="gpu")
 split = over_devices(hyper, runs, 96)
 assert len(split[0].steps.sharding.device_set) == 2
 for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers(split)):
     np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
-trials = efficiency.Trials(env, Goal(0.01, 20), 3, backend="gpu")
-assert trials.parts == 4  # two for each device
-keys = efficiency.trial_keys(np.array([2]), 1, 1)
+trials = parallel.goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
+assert trials.at_once == 4  # two for each device
+keys = goal_keys(np.array([2]), 1, 1)
 with jax.log_compiles():
     (tested,) = trials(split.agent, np.array([2]), keys)
 assert tested[1] == 20
-roster = Roster(split, hyper)
-roster.dismiss(np.array([0, 1, 3]))
-one, _ = over_devices(roster.hyper, roster.runs, 0)
+batch = ActiveRuns(split, hyper)
+batch.drop(np.array([0, 1, 3]))
+one, _ = over_devices(batch.hyper, batch.runs, 0)
 with jax.log_compiles():
     assert trials(one.agent, np.array([0]), keys) == [tested]
 assert len([r for r in records if "XLA compilation of jit(play)" in r]) == 1
-roster.runs, _ = over_devices(roster.hyper, one, 240)
-assert len(roster.runs.steps.sharding.device_set) == 1
-assert roster.everyone().steps.tolist() == [192, 192, 240, 192]
+batch.runs, _ = over_devices(batch.hyper, one, 240)
+assert len(batch.runs.steps.sharding.device_set) == 1
+assert batch.all().steps.tolist() == [192, 192, 240, 192]
 print("agrees")
 """
 
@@ -132,12 +134,12 @@ def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
         return str(program.as_text())
 
     assert "outer_dimension_partitions" not in compiled(hardware.cpu_options())
-    if runfolder.cores() > 1:
+    if machine.cores() > 1:
         assert "outer_dimension_partitions" in compiled({})
 
 
 def test_what_fails_on_one_core_does_not_wait_for_the_others(monkeypatch):
-    monkeypatch.setattr(runfolder, "cores", lambda: 2)
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
     begun, blocked, ended = (threading.Event() for _ in range(3))
 
     def work(index):
@@ -163,11 +165,11 @@ def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision
     """The program's text: what JAX hands to the compiler."""
     env = registry.make_env(PathfindingSettings(nodes=3))
     settings = tiny.settings(env=PathfindingSettings(nodes=3))
-    run = hardware.take(train.start_runs(settings, env), 0)
+    run = hardware.take(task.start_runs(settings, env), 0)
 
     def learn(run):
         with hardware.products(precision, "gpu"):
-            return a3c.train_until(env, settings.hyper, run, jnp.array(8), 4)
+            return A3C(4).advance(env, settings.hyper, run, jnp.array(8))
 
     text = jax.jit(learn).lower(run).as_text()
     assert text.count("dot_general") > 20 and matmul_precisions(text) == {expected}
@@ -176,7 +178,7 @@ def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision
 def test_on_a_cpu_the_precision_changes_no_bit():
     env = registry.make_env(PathfindingSettings(nodes=3))
     settings = tiny.settings(env=PathfindingSettings(nodes=3))
-    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
+    runs, hyper = task.start_runs(settings, env), task.stack_hypers(settings)
     agents = [
         hardware.over_runs(env, 4, precision=precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
         for precision in ("float32", "tf32")

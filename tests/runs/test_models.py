@@ -20,7 +20,7 @@ from wmg.agents.wmg.agent import with_slots
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban.settings import SokobanSettings
-from wmg.runs import checkpoint, models, runfolder, runlog, train
+from wmg.runs import checkpoint, models, runfolder, runlog, task, train
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec
 
@@ -117,7 +117,7 @@ def test_a_run_is_found_where_the_levels_it_was_trained_on_are_not(
     folder = tmp_path / "run"
     settings = tiny.settings(env=SokobanSettings("unfiltered-train", cells=57), runs=2)
     there = dataclasses.replace(settings, env=SokobanSettings("embedded-test", cells=57))
-    runs = train.start_runs(there, registry.make_env(there.env))
+    runs = task.start_runs(there, registry.make_env(there.env))
     runfolder.create(folder, settings, None)
     logs = runlog.Logs(folder / runfolder.LOGS, 2, [0, 0])
     runfolder.Store(folder, logs).save(runs, 0, 0.0, 0.0)

@@ -22,8 +22,9 @@ from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban import boxoban
 from wmg.envs.sokoban.settings import SokobanSettings
-from wmg.play.goal_test import Trial
-from wmg.runs import checkpoint, hardware, runfolder, train
+from wmg.play.goal_test import GoalTest
+from wmg.runs import checkpoint, hardware, runfolder, task, train
+from wmg.runs import session as session_module
 from wmg.tools.errors import BadInput
 
 SAVED_PARTS = (
@@ -46,13 +47,13 @@ def test_a_checkpoint_holds_every_part_of_a_run(whole):
 
 @pytest.mark.parametrize("in_folder", [True, False])
 def test_reports_are_kept_in_memory_only_without_a_folder(tmp_path, monkeypatch, in_folder):
-    sessions, save = [], train.Session.save
+    sessions, save = [], session_module.Session.save
 
     def remember(session, *args):
         sessions.append(session)
         return save(session, *args)
 
-    monkeypatch.setattr(train.Session, "save", remember)
+    monkeypatch.setattr(session_module.Session, "save", remember)
     result = train.train(tiny.settings(runs=2), tmp_path / "run" if in_folder else None)
     assert result.scores.shape == (2, 10) and result.steps.shape == (10,)
     kept = 0 if in_folder else 10
@@ -264,7 +265,7 @@ def test_a_folder_is_resumed_or_a_branch_but_not_both(whole, tmp_path):
 def test_a_run_that_diverged_goes_on_in_a_branch(whole, tmp_path):
     parent = shutil.copytree(whole, tmp_path / "parent")
     settings = tiny.settings(runs=2, steps=528)
-    like = jax.eval_shape(lambda: train.start_runs(settings, registry.make_env(settings.env)))
+    like = jax.eval_shape(lambda: task.start_runs(settings, registry.make_env(settings.env)))
     state = runfolder.load_state(parent, like)
     assert state is not None
     runs, header = state
@@ -410,7 +411,7 @@ def test_what_a_branch_needs_for_its_goal_counts_from_where_it_began(tmp_path):
     folder, parent = tmp_path / "branch", tmp_path / "parent"
     result = train.train(further, folder, branch_from=parent, env=BUTTON)
     (steps,) = result.crossings
-    assert len(result.trials[0]) == 1 and steps and 300 < steps <= 312
+    assert len(result.tests[0]) == 1 and steps and 300 < steps <= 312
     again = train.train(further, folder, resume=True, env=BUTTON)
     assert again.crossings == result.crossings
 
@@ -436,7 +437,7 @@ def aimed(tmp_path_factory):
 
 def test_a_run_stops_when_it_meets_its_goal_and_others_go_on(aimed):
     result, shown = aimed
-    quick, slow, never, _ = result.trials
+    quick, slow, never, _ = result.tests
     assert result.finished and len(shown) == 25
     assert len(quick) < len(slow) < len(never) == 25
     assert quick[-1].meets(GOAL) and slow[-1].meets(GOAL) and not never[-1].meets(GOAL)
@@ -446,7 +447,7 @@ def test_a_run_stops_when_it_meets_its_goal_and_others_go_on(aimed):
 
 def test_a_run_is_tested_at_every_report_until_it_is_solved_and_not_again(aimed):
     result, _ = aimed
-    for tests in result.trials[:3]:
+    for tests in result.tests[:3]:
         assert [t.steps for t in tests] == [12 * (i + 1) for i in range(len(tests))]
         assert not any(t.meets(GOAL) for t in tests[:-1])
 
@@ -455,14 +456,20 @@ def test_steps_to_the_goal_are_none_for_runs_that_did_not_reach_it(aimed):
     result, _ = aimed
     quick, slow, never, wild = result.crossings
     assert never is None and wild is None
-    for steps, tests in ((quick, result.trials[0]), (slow, result.trials[1])):
+    for steps, tests in ((quick, result.tests[0]), (slow, result.tests[1])):
         before = tests[-2].steps if len(tests) > 1 else 0
         assert before < steps <= tests[-1].steps
 
 
+def open_session(some, runs):
+    return session_module.Session(some, task.CompiledTask(some, BUTTON), runs)
+
+
 def test_the_last_test_of_a_run_that_diverged_is_not_shown():
-    session = train.Session(aims(), BUTTON, train.start_runs(aims(), BUTTON))
-    session.recall([[Trial(12, 3, 4)] for _ in range(4)])
+    session = session_module.Session(
+        aims(), task.CompiledTask(aims(), BUTTON), task.start_runs(aims(), BUTTON)
+    )
+    session.recall([[GoalTest(12, 3, 4)] for _ in range(4)])
     session.diverged[3] = True
     assert session.progress(12, 1.0, [0.0] * 4).scores == [75.0] * 3
 
@@ -472,13 +479,13 @@ def test_a_run_that_diverges_is_counted_and_tested_no_more(aimed):
     assert np.asarray(result.runs.diverged).tolist() == [False, False, False, True]
     log = tiny.lines(result.folder)[3]
     assert log[-1]["diverged"] and log[-1]["test_episodes"] is None and log[-1]["score"] is None
-    assert len(result.trials[3]) == len(log) - 1
+    assert len(result.tests[3]) == len(log) - 1
     assert (shown[-1].solved, shown[-1].diverged) == (2, 1)
 
 
 def test_a_log_holds_each_test(aimed):
     result, _ = aimed
-    for log, tests in zip(tiny.lines(result.folder)[:3], result.trials[:3], strict=True):
+    for log, tests in zip(tiny.lines(result.folder)[:3], result.tests[:3], strict=True):
         told = [(line["steps"], line["test_solved"], line["test_episodes"]) for line in log]
         assert told == [(t.steps, t.solved, t.episodes) for t in tests]
         assert [line["score"] for line in log] == [100 * t.rate for t in tests]
@@ -488,10 +495,10 @@ def test_a_solved_run_keeps_its_last_score_and_is_the_best(aimed):
     result, shown = aimed
     assert result.scores.shape == (4, 25)
     for run in (0, 1):
-        ended, last = len(result.trials[run]), 100 * result.trials[run][-1].rate
+        ended, last = len(result.tests[run]), 100 * result.tests[run][-1].rate
         assert (result.scores[run, ended - 1 :] == last).all()
         assert last in shown[-1].scores
-    rates = [tests[-1].rate for tests in result.trials[:2]]
+    rates = [tests[-1].rate for tests in result.tests[:2]]
     assert result.best == int(np.argmax(rates))
     assert 0 < result.testing < result.seconds
 
@@ -501,13 +508,13 @@ def test_going_on_with_goals_is_exact(aimed, tmp_path):
     for reports in (2, 4):
         tiny.stop_after(aims(), folder, reports, env=BUTTON, resume=folder.exists())
     result = train.train(aims(), folder, env=BUTTON, resume=True)
-    assert result.trials == whole.trials and result.crossings == whole.crossings
+    assert result.tests == whole.tests and result.crossings == whole.crossings
     assert tiny.differing(tiny.arrays(folder), tiny.arrays(whole.folder)) == []
     assert tiny.lines(folder) == tiny.lines(whole.folder)
     assert (folder / runfolder.BEST).read_bytes() == (whole.folder / runfolder.BEST).read_bytes()
     assert result.testing < result.seconds
     again = train.train(aims(), folder, env=BUTTON, resume=True)
-    assert again.finished and again.trials == whole.trials and again.testing == result.testing
+    assert again.finished and again.tests == whole.tests and again.testing == result.testing
 
 
 def test_a_run_with_a_goal_is_the_same_alone(aimed, tmp_path):
@@ -515,7 +522,7 @@ def test_a_run_with_a_goal_is_the_same_alone(aimed, tmp_path):
     numbers = config.Hyper(learning_rate=0.01)
     alone = aims(runs=1, seed=6, vary=(), hyper=numbers)
     result = train.train(alone, tmp_path / "one", env=BUTTON)
-    assert result.trials[0] == whole.trials[1] and len(result.scores[0]) == len(result.trials[0])
+    assert result.tests[0] == whole.tests[1] and len(result.scores[0]) == len(result.tests[0])
     mine = {name: x[1:2] for name, x in tiny.arrays(whole.folder).items()}
     assert tiny.differing(mine, tiny.arrays(tmp_path / "one")) == []
     assert tiny.lines(tmp_path / "one")[0] == tiny.lines(whole.folder)[1]
@@ -523,7 +530,7 @@ def test_a_run_with_a_goal_is_the_same_alone(aimed, tmp_path):
 
 def test_in_memory_a_goal_gives_the_same(aimed):
     result = train.train(aims(), env=BUTTON)
-    assert result.trials == aimed[0].trials
+    assert result.tests == aimed[0].tests
     np.testing.assert_array_equal(result.scores, aimed[0].scores)
 
 
@@ -532,31 +539,31 @@ def test_tests_come_at_the_first_window_end_at_or_after_each_interval():
     numbers = config.Hyper(learning_rate=1e-9)
     some = aims(runs=1, vary=(), hyper=numbers, t_max=3, steps=20, report_every=5)
     result = train.train(some, env=PaysActionOne(length=4, actions=2))
-    assert [t.steps for t in result.trials[0]] == [7, 11, 15, 20]
+    assert [t.steps for t in result.tests[0]] == [7, 11, 15, 20]
 
 
 @pytest.mark.parametrize(("worth", "batches"), [(2, {8, 2}), (8, {8})])
 def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monkeypatch):
     # ... after so many updates with few left as another program costs: 8 are more than 120 steps.
-    monkeypatch.setattr(train, "WORTH_COMPILING", worth)
+    monkeypatch.setattr(session_module, "WORTH_COMPILING", worth)
     rates = "learning_rate=0.05,1e-9,0.05,0.05,0.05,0.05,0.05,0.05"
     some = aims(runs=8, vary=(rates,), steps=120)
     expected = train.train(some, env=BUTTON)
-    sizes, parts, report = [], set(), train.Session.report
+    sizes, parts, report = [], set(), session_module.Session.report
 
-    def counted(session, advance, trials, *args):
-        sizes.append(len(session.roster.names))
-        parts.add(trials.parts)
-        return report(session, advance, trials, *args)
+    def counted(session, advance, tester, *args):
+        sizes.append(len(session.batch.names))
+        parts.add(tester.at_once)
+        return report(session, advance, tester, *args)
 
     monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
-    monkeypatch.setattr(train.Session, "report", counted)
+    monkeypatch.setattr(session_module.Session, "report", counted)
     result = train.train(some, env=BUTTON)
-    few_since = sorted(tests[-1].steps for tests in expected.trials)[5]
+    few_since = sorted(tests[-1].steps for tests in expected.tests)[5]
     pays = [12 * reports - few_since >= worth * some.t_max for reports in range(10)]
     assert sizes == [2 if small else 8 for small in pays] and set(sizes) == batches
     assert parts == {8}
-    assert result.trials == expected.trials
+    assert result.tests == expected.tests
     assert result.runs.steps.tolist() == expected.runs.steps.tolist()
     agents = (jax.tree.leaves(r.runs.agent) for r in (result, expected))
     for one, other in zip(*agents, strict=True):
@@ -565,9 +572,9 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
 
 def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
     monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
-    monkeypatch.setattr(train, "WORTH_COMPILING", 2)
+    monkeypatch.setattr(session_module, "WORTH_COMPILING", 2)
     many = aims(runs=16, vary=(), t_max=6)  # so a program pays after 12 steps, a report
-    solved, runs = Trial(12, 60, 60), train.start_runs(many, BUTTON)
+    solved, runs = GoalTest(12, 60, 60), task.start_runs(many, BUTTON)
     ends = {3: 12, 9: 12, 0: 24, 1: 24, 2: 24, 4: 24, 5: 24, 6: 24, 7: 24, 8: 36, 10: 36, 11: 36}
     ends |= {12: 60, 13: 60, 14: 72}  # and 15 goes on: four are left after 36, one after 72
 
@@ -576,7 +583,9 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
         here = {run: end for run, end in ends.items() if end <= 12 * reports}
         steps = np.full(16, 12 * reports)
         steps[list(here)] = list(here.values())
-        session = train.Session(many, BUTTON, eqx.tree_at(lambda r: r.steps, runs, steps))
+        session = session_module.Session(
+            many, task.CompiledTask(many, BUTTON), eqx.tree_at(lambda r: r.steps, runs, steps)
+        )
         session.reports = reports
         session.diverged[9] = 9 in here
         session.recall([[solved] if run in here and run != 9 else [] for run in range(16)])
@@ -587,12 +596,12 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
         later = session_at(reports)
         whole.reports, whole.taken = reports, later.taken
         whole.diverged = later.diverged
-        whole.recall(later.trials)
+        whole.recall(later.tests)
         whole.shrink()
         later.shrink()
         size = 16 if reports < 4 else 4 if reports < 7 else 1
-        assert len(whole.roster.names) == size and 15 in whole.roster.names
-        np.testing.assert_array_equal(whole.roster.names, later.roster.names)
+        assert len(whole.batch.names) == size and 15 in whole.batch.names
+        np.testing.assert_array_equal(whole.batch.names, later.batch.names)
 
 
 def test_a_run_keeps_its_levels_when_others_become_available(small_boxoban, tmp_path):  # noqa: F811
@@ -619,7 +628,7 @@ def test_runs_go_on_until_they_pass_on_every_grid_tested_on_those_alone(tmp_path
     plain = train.train(aims(t_max=4), env=BUTTON)
     result = train.train(aims(**GRIDDED), tmp_path / "run", env=BUTTON)
     for run in (0, 1):
-        before, tests = plain.trials[run], result.trials[run]
+        before, tests = plain.tests[run], result.tests[run]
         assert tests[: len(before)] == before  # the same run, that goes on
         assert [t.steps % 48 for t in tests[len(before) :]] == [0] * (len(tests) - len(before))
         assert tests[-1].meets(goal) and tests[-1].steps % 48 == 0
@@ -634,5 +643,5 @@ def test_going_on_between_grids_is_exact(tmp_path):
     for reports in (5, 2):
         tiny.stop_after(settings, folder, reports, env=BUTTON, resume=folder.exists())
     parts = train.train(settings, folder, env=BUTTON, resume=True)
-    assert parts.trials == whole.trials
+    assert parts.tests == whole.tests
     assert tiny.differing(tiny.arrays(parts.folder), tiny.arrays(whole.folder)) == []

@@ -86,7 +86,7 @@ def test_pruned_runs_count_but_do_not_score():
 @pytest.mark.parametrize("maximise", [True, False])
 def test_a_run_set_with_scores_of_both_infinities_is_the_worst(metric, maximise):
     known = runs_of({(0,): [np.inf, -np.inf], (2,): [5.0]})
-    assert dgd.centres(Search((3,), metric=metric, maximise=maximise), known) == [(2,)]
+    assert dgd.centres(Search((3,), average=metric, maximise=maximise), known) == [(2,)]
 
 
 def test_steps_are_taken_along_the_given_axes_only():
@@ -159,35 +159,35 @@ def test_a_start_is_the_centre_until_there_is_a_result():
 
 
 def test_lanes_share_shapes_and_spread_over_numbers():
-    search = Search((5, 5, 5), lanes=4, shapes=(0,))
+    search = Search((5, 5, 5), at_once=4, shapes=(0,))
     known = runs_of({(2, 2, 2): [9.0]})
     generator = np.random.default_rng(0)
     for _ in range(50):
         begun = Runs({p: list(s) for p, s in known.scores.items()}, known.pending.copy())
         first = dgd.propose(search, begun, generator)
-        lanes = [first]
+        at_once = [first]
         begun.pending[first] += 1
         for _ in range(3):
-            lanes.append(dgd.propose_beside(search, begun, first, generator))
-            begun.pending[lanes[-1]] += 1
-        assert {lane[0] for lane in lanes} == {first[0]} and first[0] in (1, 2, 3)
-        assert all(sum(abs(x - 2) for x in lane[1:]) <= 1 for lane in lanes)
+            at_once.append(dgd.propose_beside(search, begun, first, generator))
+            begun.pending[at_once[-1]] += 1
+        assert {lane[0] for lane in at_once} == {first[0]} and first[0] in (1, 2, 3)
+        assert all(sum(abs(x - 2) for x in lane[1:]) <= 1 for lane in at_once)
 
 
 def test_lanes_choose_shapes_by_how_many_batches_they_are_behind():
-    # Group 0 has 8 runs, group 1 none, lanes 4: weights 4 and 12.
-    search = Search((2, 1), lanes=4, shapes=(0,))
+    # Group 0 has 8 runs, group 1 none, at_once 4: weights 4 and 12.
+    search = Search((2, 1), at_once=4, shapes=(0,))
     assert frequencies(search, runs_of({(0, 0): [1.0] * 8})) == pytest.approx(
         {(0, 0): 4 / 16, (1, 0): 12 / 16}, abs=0.03
     )
 
 
 def test_lanes_of_the_first_batch_share_shapes_too():
-    search = Search((50, 50), lanes=8, shapes=(0,), n_init=100)
-    lanes = [
+    search = Search((50, 50), at_once=8, shapes=(0,), n_init=100)
+    at_once = [
         dgd.propose_beside(search, Runs(), (7, 3), np.random.default_rng(i)) for i in range(20)
     ]
-    assert {lane[0] for lane in lanes} == {7} and len({lane[1] for lane in lanes}) > 10
+    assert {lane[0] for lane in at_once} == {7} and len({lane[1] for lane in at_once}) > 10
 
 
 def test_a_descent_finds_the_only_valley_without_noise():

@@ -1,4 +1,4 @@
-"""Training as an objective: scores, and lanes that are trained together."""
+"""Training as an objective: scores, and at_once that are trained together."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ pytest.importorskip("optuna")
 from wmg import paper
 from wmg.agents.gru.settings import GRUSettings
 from wmg.config import Goal
-from wmg.play.goal_test import Trial
+from wmg.play.goal_test import GoalTest
 from wmg.runs import train
 from wmg.tools.errors import BadInput
 from wmg.tuner import objective, study, worker
@@ -45,8 +45,8 @@ def test_reports_in_which_no_episode_ended_do_not_count():
 
 
 def test_a_run_that_never_meets_its_goal_took_all_steps():
-    met = [Trial(100, 9_800, 10_000), Trial(200, 9_950, 10_000)]
-    some = tiny.result([[1.0], [1.0]], goal=Goal(), trials=[met, met[:1]])
+    met = [GoalTest(100, 9_800, 10_000), GoalTest(200, 9_950, 10_000)]
+    some = tiny.result([[1.0], [1.0]], goal=Goal(), tests=[met, met[:1]])
     assert objective.score(some, "steps", 0) == pytest.approx(100 + 100 * 2 / 3)
     assert objective.score(some, "steps", 1) == some.config.steps
 
@@ -81,7 +81,7 @@ def test_lanes_of_a_worker_score_as_they_would_alone(tmp_path):
     task = objective.make_task("x", SMALL, None)
     plan = study.Plan(task, runs=3, until_settled=False, shapes=("size",), seed=0)
     study.create(storage, "s", plan, grid, True)
-    assert worker.work(storage, "s", objective.make_objective, lanes=3).runs == 3
+    assert worker.work(storage, "s", objective.make_objective, at_once=3).runs == 3
     with study.opened(storage, "s") as shared:
         trials = shared.study.get_trials()
     assert len({trial.value for trial in trials}) > 1

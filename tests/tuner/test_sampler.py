@@ -110,15 +110,15 @@ def test_a_start_outside_the_grid_is_refused(start, said):
 
 
 def test_lanes_share_shapes():
-    search = DGDSampler(GRID, lanes=4, shapes=["layers", "age"], seed=0)
+    search = DGDSampler(GRID, at_once=4, shapes=["layers", "age"], seed=0)
     study = optuna.create_study(sampler=search)
     for _ in range(10):
         first = study.ask(search.space)
-        lanes = [first]
+        at_once = [first]
         with search.beside(search.point(first)):
-            lanes += [study.ask(search.space) for _ in range(3)]
-        assert len({(t.params["layers"], t.params["age"]) for t in lanes}) == 1
-        for trial in lanes:
+            at_once += [study.ask(search.space) for _ in range(3)]
+        assert len({(t.params["layers"], t.params["age"]) for t in at_once}) == 1
+        for trial in at_once:
             study.tell(trial, np.random.default_rng(trial.number).normal())
 
 
@@ -132,7 +132,7 @@ def test_other_samplers_go_on_with_the_same_study():
 RECORDED = {
     "plain": "300 200 200 100 201 201 301 211 311 210 221 221",
     "options": "010 001 000 001 001 011 111 111 121 101 101 101",
-    "lanes": "220 021 321 320 120 221 111 311 210 201 200 100",
+    "at_once": "220 021 321 320 120 221 111 311 210 201 200 100",
 }
 """Points proposed before values could be suggested: searches of this package must not change."""
 
@@ -145,20 +145,20 @@ def proposed(study):
 def test_searches_by_index_are_those_that_were_recorded():
     assert proposed(run(12)) == RECORDED["plain"]
     start = {"rate": 0.1, "layers": 1, "age": "one"}
-    study = run(12, seed=0, n_init=5, metric="median", start=start)
+    study = run(12, seed=0, n_init=5, average="median", start=start)
     assert proposed(study) == RECORDED["options"]
 
 
 def test_lanes_by_index_are_those_that_were_recorded():
-    search = DGDSampler(GRID, lanes=3, shapes=["layers"], n_init=4, seed=5)
+    search = DGDSampler(GRID, at_once=3, shapes=["layers"], n_init=4, seed=5)
     study = optuna.create_study(sampler=search)
     for _ in range(4):
-        lanes = [study.ask(search.space)]
-        with search.beside(search.point(lanes[0])):
-            lanes += [study.ask(search.space) for _ in range(2)]
-        for trial in lanes:
+        at_once = [study.ask(search.space)]
+        with search.beside(search.point(at_once[0])):
+            at_once += [study.ask(search.space) for _ in range(2)]
+        for trial in at_once:
             study.tell(trial, np.random.default_rng(trial.number).normal())
-    assert proposed(study) == RECORDED["lanes"]
+    assert proposed(study) == RECORDED["at_once"]
 
 
 @pytest.mark.parametrize("values", [

@@ -17,7 +17,7 @@ from wmg.tuner.study import Plan
 
 GRID = {"x": [1, 2, 3], "y": ["a", "b"]}
 PLAN = Plan(
-    {"any": ["thing"]}, runs=7, metric="median", start={"x": 2, "y": "b"}, shapes=("y",), seed=5
+    {"any": ["thing"]}, runs=7, average="median", start={"x": 2, "y": "b"}, shapes=("y",), seed=5
 )
 
 

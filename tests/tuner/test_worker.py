@@ -124,7 +124,7 @@ def test_lanes_are_done_together_if_they_share_shapes(storage):
 
         return run
 
-    assert worker.work(storage, "s", objective, lanes=4).runs == 10
+    assert worker.work(storage, "s", objective, at_once=4).runs == 10
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert all(len({values["x"] for values in batch}) == 1 for batch in batches)
     assert any(len({values["y"] for values in batch}) > 1 for batch in batches)
@@ -133,7 +133,7 @@ def test_lanes_are_done_together_if_they_share_shapes(storage):
 
 
 def test_a_retried_run_of_other_shapes_is_done_apart(storage):
-    claim = lambda x: worker.Claim(0, 0, "", (), {"x": x, "y": 1})  # noqa: E731
+    claim = lambda x: worker.ClaimedTrial(0, 0, "", (), {"x": x, "y": 1})  # noqa: E731
     groups = worker.alike([claim(1), claim(2), claim(1)], ("x",))
     assert [[c.values["x"] for c in group] for group in groups] == [[1, 1], [2]]
 
@@ -195,7 +195,7 @@ def test_of_an_interrupted_batch_only_what_is_not_done_is_given_back(storage):
         return run
 
     with pytest.raises(KeyboardInterrupt):
-        worker.work(storage, "s", interrupted, lanes=2)
+        worker.work(storage, "s", interrupted, at_once=2)
     assert [trial.params["x"] for trial in trials(storage, "s", TrialState.COMPLETE)] == [0]
     assert [trial.params["x"] for trial in trials(storage, "s", TrialState.WAITING)] == [4]
 

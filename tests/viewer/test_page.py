@@ -379,7 +379,7 @@ def test_a_mission_or_level_full_of_markup_is_refused_as_text(live):
     page.locator("input[name=mission]").fill(MARKUP)
     page.locator("input[name=mission]").press("Enter")
     settle(page)
-    assert "no mission with the words" in page.locator("#error").inner_text()
+    assert "episodes has the words" in page.locator("#error").inner_text()
     assert MARKUP.split()[0] in page.locator("#error").inner_text()
     page, _ = live("sokoban")
     page.locator("textarea").fill(f"#{MARKUP}#")

@@ -5,8 +5,6 @@ A linear layer's parameter gradient is one product of its inputs and its output'
 layer as it is and for one taken apart into `Blocks`.
 """
 
-from collections.abc import Sequence
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -59,14 +57,6 @@ class Linear(eqx.Module):
         return tuple(
             Blocks(weight.reshape(count, -1, inputs), bias.reshape(count, -1))
             for count, weight, bias in zip(blocks, weights, biases, strict=True)
-        )
-
-    @staticmethod
-    def join(parts: "Sequence[Blocks]") -> "Linear":
-        """What was split."""
-        return Linear(
-            jnp.concatenate([part.weight.reshape(-1, part.weight.shape[2]) for part in parts]),
-            jnp.concatenate([part.bias.reshape(-1) for part in parts]),
         )
 
 

@@ -5,12 +5,9 @@ import json as jsonlib
 import os
 import pathlib
 import shlex
-from typing import Annotated
-
-import tyro
 
 from wmg import paper
-from wmg.cli.options import parse
+from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import prepare_jax, require_new, split_name, threads_for
 from wmg.config import Config
 from wmg.tools import files
@@ -24,7 +21,7 @@ LONGEST = 86_400
 class BenchOptions:
     """Measure training speed of a preset, or of its environment alone."""
 
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    config: Config = dataclasses.field(metadata=UNPREFIXED)
     seconds: float = 20.0
     """How long to measure, after compiling."""
     env_only: bool = False

@@ -3,9 +3,6 @@
 import dataclasses
 import json as jsonlib
 import sys
-from typing import Annotated
-
-import tyro
 
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
@@ -16,7 +13,7 @@ from wmg.tools.errors import BadInput
 class BoxobanOptions:
     """Import the Boxoban levels, which figures comparable with the paper need."""
 
-    from_: Annotated[str | None, tyro.conf.arg(name="from", metavar="FILE|FOLDER|URL")] = None
+    from_: str | None = None
     """A zip file, folder or URL of the repository google-deepmind/boxoban-levels (default: from
     GitHub)."""
     json: bool = False

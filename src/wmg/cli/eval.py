@@ -6,8 +6,6 @@ import pathlib
 import re
 from typing import Any, Literal
 
-import tyro
-
 from wmg.cli.options import parse
 from wmg.cli.start import find_model, remark_on, require_new, split_name
 from wmg.settings import EnvSettings
@@ -20,7 +18,7 @@ class EvalOptions:
     depth-N. Sokoban plays every level of --levels once, test if not given: a split, a bank or a
     file, as --env.levels."""
 
-    env: tyro.conf.AvoidSubcommands[EnvSettings]
+    env: EnvSettings
     episodes: int | None = None
     """How many (default: 1000; of Sokoban, all levels)."""
     test_seed: int = 1

@@ -1,57 +1,177 @@
-"""Reading the options of a `wmg` command from the command line.
+"""Reads the options of a `wmg` command from the command line, and prints its `--help`.
 
-They are a dataclass beside the command. Its docstring and the strings under its fields are what
-`--help` prints.
+The options of a command are a dataclass: each field is an option. Where a field holds another
+dataclass, the fields of that one are options with its name in front (`--agent.slots`). Docstrings
+of classes and the strings under fields are the text of `--help`. The parser is argparse's.
 """
 
-import contextlib
-import io
+import argparse
+import ast
+import dataclasses
+import difflib
+import functools
+import inspect
+import itertools
+import pathlib
 import re
-from typing import Any, TypeVar, cast
+import sys
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
+from typing import Any, Literal, TypeVar
 
-import tyro
-
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 
 Options = TypeVar("Options")
+UNPREFIXED = {"prefix": ""}
+"""Metadata of a field that holds a dataclass: its options have no name in front."""
+METAVARS = {int: "INT", float: "FLOAT", str: "STR", pathlib.Path: "PATH"}
 
 
 def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> Options:
-    """Options from the command line; anything wrong with them is one sentence."""
-    default = kind(**defaults) if defaults else None
-    errors = io.StringIO()
+    """The options in `args`; `defaults` replace the defaults of the class."""
+    parser = argparse.ArgumentParser(
+        usage=f"{usage} [OPTIONS]",
+        description=inspect.getdoc(kind),
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=28),
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    options = list(add_options(parser, kind, defaults))
+    known = {flag: option for option in options for flag in option.option_strings}
+    args = [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), arg) for arg in args]
     try:
-        with contextlib.redirect_stderr(errors):
-            return cast(Options, tyro.cli(kind, args=args, prog=usage, default=default))
-    except SystemExit as end:
-        if not end.code:
-            raise
-        raise BadInput(one_sentence(errors.getvalue())) from None
+        given, unknown = parser.parse_known_args(args)
+    except argparse.ArgumentError as error:  # `Option` checks values; this is about their number
+        flag = str(error.argument_name).split("/")[0]
+        count, needs = known[flag].nargs, {0: "takes no value", None: "needs a value"}
+        raise BadInput(f"{flag} {needs.get(count, f'needs {count} values')}") from None
+    if unknown:
+        raise BadInput(no_option(unknown[0], known))
+    values = {**defaults, **changes(defaults, vars(given))}
+    for option in options:
+        if option.needed and option.dest not in values:
+            raise BadInput(f"{option.option_strings[0]} is missing; --help describes it")
+    return kind(**values)
 
 
-def one_sentence(message: str) -> str:
-    """What a boxed, many-lined complaint says."""
-    box = r"\x1b\[[0-9;]*m|[╭╮╰╯│─]|-{4,}|^[+|]-? |[+|]$"  # in ASCII where the locale is
-    text = " ".join(re.sub(box, " ", message, flags=re.MULTILINE).split())
-    meant = re.search(r"Perhaps you meant: (--[\w.-]+)", text)
-    text = re.split(r"For full helptext|Perhaps you meant|Argument helptext", text)[0].strip()
-    if unknown := re.search(r"Unrecognized options: (-[^\s,=]+)", text):
-        hint = f"did you mean {meant[1]}?" if meant else "--help lists them all"
-        return f"there is no option {unknown[1]}; {hint}"
-    if extra := re.search(r"Unrecognized options: (.*)", text):
-        return f"{extra[1]!r} belongs to no option; --help lists them all"
-    if choice := re.search(r"invalid choice '(.*)' for argument '(.*)'.*\((.*)\)", text):
-        return f"{choice[2]} must be one of {choice[3].rstrip(',')}, got {choice[1]!r}"
-    if missing := re.search(r"Missing value for argument '(.*?)'(?:\. Expected (\d+))?", text):
-        several = missing[2] not in (None, "1")
-        return f"{missing[1]} needs {f'{missing[2]} values' if several else 'a value'}"
-    if wrong := re.search(r"Error parsing (--[\w.-]+): .* arguments \[('.*', '.*')\]", text):
-        return f"{wrong[1]} must be numbers, got {wrong[2]}"
-    if wrong := re.search(r"Error parsing (--[\w.-]+): (.*)", text):
-        if "Exceeds the limit" in wrong[2]:  # Python's, of the digits of an integer
-            return f"{wrong[1]} must be a whole number of fewer digits"
-        given = re.findall(r"'[^']*'", wrong[2])[:1] or ["that"]
-        whole = re.search(r"int\(\)|\bint\b", wrong[2])
-        return f"{wrong[1]} must be a {'whole ' if whole else ''}number, got {given[0]}"
-    text = re.sub(r"^(Value error )?Error parsing [\w.]+: ", "", text)
-    return text or "the options cannot be understood"
+class Option(argparse.Action):
+    """An option that sets one field of a dataclass. It may be given once."""
+
+    def __init__(self, option_strings: list[str], dest: str, hint: Any, default: Any, help: str):
+        self.needed = default is dataclasses.MISSING
+        self.optional = NoneType in typing.get_args(hint)
+        single = typing.get_args(hint)[0] if self.optional else hint
+        self.is_tuple = typing.get_origin(single) is tuple
+        kinds = typing.get_args(single) if self.is_tuple else (single,)
+        self.kind = kinds[0]
+        self.words = typing.get_args(self.kind) if typing.get_origin(self.kind) is Literal else ()
+        count = 0 if self.kind is bool else len(kinds) if self.is_tuple else None
+        super().__init__(
+            option_strings,
+            dest,
+            nargs="*" if ... in kinds else count,
+            default=argparse.SUPPRESS,
+            type=self.convert,
+            metavar=f"{{{','.join(self.words)}}}" if self.words else METAVARS.get(self.kind),
+            help=f"{help} {shown(default)}".strip().replace("%", "%%"),
+        )
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        """Store the value, which argparse has converted."""
+        if hasattr(namespace, self.dest):
+            raise BadInput(f"{self.option_strings[0]} is given twice")
+        if self.kind is bool:
+            values = option_string == self.option_strings[0]
+        elif self.is_tuple:
+            values = None if values == [None] else tuple(values)
+        setattr(namespace, self.dest, values)
+
+    def convert(self, word: str) -> Any:
+        """A word of the command line as a value."""
+        if self.optional and word == "None":
+            return None
+        number = "whole number" if self.kind is int else "number"
+        wanted = f"{self.nargs} {number}s" if isinstance(self.nargs, int) else f"a {number}"
+        if self.words:
+            if word in self.words:
+                return word
+            wanted = f"one of {', '.join(map(repr, self.words))}"
+        else:
+            try:
+                return self.kind(word)
+            except ValueError:  # no number, or an integer of more digits than Python reads
+                wanted += " of fewer digits" if word.isdecimal() else ""
+        raise BadInput(f"{self.option_strings[0]} must be {wanted}, got {quote(word)}")
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    kind: Any,
+    values: Mapping[str, Any],
+    prefix: str = "",
+    path: str = "",
+) -> Iterator[Option]:
+    """Add the options of a dataclass, whose fields have these values. A field that may hold one of
+    several dataclasses has the options of the one it holds."""
+    title = f"{prefix.removesuffix('.')} options"
+    group = parser.add_argument_group(title, inspect.getdoc(kind)) if prefix else parser
+    hints, texts = typing.get_type_hints(kind), field_texts(kind.__module__)
+    for field in dataclasses.fields(kind):
+        value, hint = values.get(field.name, field.default), hints[field.name]
+        name, dest = field.name.rstrip("_").replace("_", "-"), path + field.name
+        if dataclasses.is_dataclass(value):
+            inner = field.metadata.get("prefix", f"{name}.")
+            yield from add_options(parser, type(value), vars(value), prefix + inner, f"{dest}.")
+        elif not any(map(dataclasses.is_dataclass, typing.get_args(hint))):
+            flags = [f"--{prefix}{name}"] + [f"--{prefix}no-{name}"] * (hint is bool)
+            text = texts.get((kind.__name__, field.name), "")
+            added = group.add_argument(
+                *flags, dest=dest, action=Option, hint=hint, default=value, help=text
+            )
+            yield typing.cast(Option, added)
+
+
+def changes(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that change, each with its new value, where values at dotted paths are given."""
+    new: dict[str, Any] = {}
+    for path, value in given.items():
+        name, _, rest = path.partition(".")
+        new.setdefault(name, {})[rest] = value
+    for name, inner in new.items():
+        if "" in inner:
+            new[name] = inner[""]
+        else:
+            new[name] = dataclasses.replace(values[name], **changes(vars(values[name]), inner))
+    return new
+
+
+def no_option(word: str, flags: Iterable[str]) -> str:
+    """What is wrong with a word that belongs to no option."""
+    flag = word.partition("=")[0]
+    if not flag.startswith("-"):
+        return f"{quote(word)} belongs to no option; --help lists them all"
+    close = difflib.get_close_matches(flag, flags, 1)
+    hint = f"did you mean {close[0]}?" if close else "--help lists them all"
+    return f"there is no option {quote(flag)[1:-1]}; {hint}"
+
+
+def shown(default: Any) -> str:
+    """A default in the help text."""
+    if default is dataclasses.MISSING:
+        return "(required)"
+    text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return "" if text in ("", "None") else f"(default: {text})"
+
+
+@functools.cache
+def field_texts(module: str) -> dict[tuple[str, str], str]:
+    """The strings under the fields of the classes of a module."""
+    texts = {}
+    for owner in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(owner, ast.ClassDef):
+            for field, below in itertools.pairwise(owner.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        texts[owner.name, name] = " ".join(text.split())
+    return texts

@@ -91,7 +91,7 @@ def threads_for(settings: Config) -> int:
     from wmg.types import count_parameters
 
     parameters = count_parameters(checkpoint.shape_of(settings))
-    large = settings.batched.envs > 1 or parameters >= LARGE
+    large = settings.rule == "ppo" or parameters >= LARGE
     return max(settings.runs, 2 if large else 1)
 
 
@@ -100,12 +100,11 @@ def prepare_jax(threads: int = 1) -> None:
     have no more threads than these, or than there are cores."""
     import jax
 
-    from wmg.runs import runfolder
-    from wmg.tools import cache
+    from wmg.tools import cache, machine
 
     # An accelerator's programs are compiled by those threads: by one of them, five times as long.
     if importlib.util.find_spec("jax_plugins") is None:
-        os.environ.setdefault("PJRT_NPROC", str(min(threads, runfolder.cores())))
+        os.environ.setdefault("PJRT_NPROC", str(min(threads, machine.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)

@@ -6,12 +6,10 @@ import datetime
 import json as jsonlib
 import pathlib
 import sys
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any, Literal
 
 from wmg import paper
-from wmg.cli.options import parse
+from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
     option_value,
     prepare_jax,
@@ -27,14 +25,14 @@ from wmg.tools.errors import BadInput
 class TrainOptions:
     """Train one or more runs and write a run folder."""
 
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    config: Config = dataclasses.field(metadata=UNPREFIXED)
     goal: bool = False
     """Whether runs are tested at every report and stop once they meet the goal."""
     out: pathlib.Path | None = None
     """Run folder (default: runs/PRESET-TIME). One that exists is never overwritten."""
     resume: pathlib.Path | None = None
     """Go on with this run folder, exactly where its last checkpoint left it."""
-    from_: Annotated[pathlib.Path | None, tyro.conf.arg(name="from")] = None
+    from_: pathlib.Path | None = None
     """Start from the state of this run folder, with changed numbers, in a new folder."""
     mirror: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Also log to these (extras of the same names)."""

@@ -80,7 +80,7 @@ class WorkerOptions:
 
     storage: str = STORAGE
     """An SQLite file, or the URL of a database."""
-    lanes: int = 1
+    at_once: int = 1
     """Runs at once, of the same shapes, as one program: for GPUs."""
     limit: int | None = None
     """The most runs of this worker (default: no limit)."""
@@ -102,7 +102,7 @@ class WorkersOptions:
     """GPUs of each."""
     cpus: float = 1.0
     """CPU cores of each."""
-    lanes: int = 1
+    at_once: int = 1
     """Runs at once of each worker."""
 
 
@@ -140,7 +140,7 @@ class FinalOptions:
     """How many."""
     of: Literal["best", "preset"] = "best"
     """Of which configuration: the best found, or the preset's own, to compare."""
-    lanes: int = 1
+    at_once: int = 1
     """Runs at once, as one program: for GPUs."""
     out: pathlib.Path | None = None
     """Also write the JSON here."""
@@ -189,7 +189,7 @@ def create(args: list[str]) -> int:
         runs=options.runs,
         until_settled=options.until_settled,
         sampler=options.sampler,
-        metric=options.average,
+        average=options.average,
         n_init=options.n_init,
         start=start,
         shapes=tuple(space.shapes(list(grid))),
@@ -253,20 +253,20 @@ def worker(args: list[str]) -> int:
     """`wmg tune worker STUDY ...`"""
     name, args = one_study(args, "worker")
     options = parse(WorkerOptions, args, "wmg tune worker STUDY")
-    check_counts(options, lanes=1, limit=1, patience=0)
-    return do_work(options.storage, name, options.lanes, options.limit, options.patience)
+    check_counts(options, at_once=1, limit=1, patience=0)
+    return do_work(options.storage, name, options.at_once, options.limit, options.patience)
 
 
 def do_work(
-    storage: str, name: str, lanes: int, limit: int | None = None, patience: float = 120.0
+    storage: str, name: str, at_once: int, limit: int | None = None, patience: float = 120.0
 ) -> int:
     """Work on a study in this process, and say what was done."""
     from wmg.tuner import worker
 
-    objective, began = functools.partial(training, lanes), time.monotonic()
+    objective, began = functools.partial(training, at_once), time.monotonic()
     try:
         done = worker.work(
-            storage, name, objective, lanes=lanes, limit=limit, patience=patience, say=say
+            storage, name, objective, at_once=at_once, limit=limit, patience=patience, say=say
         )
     except worker.Stopped as stopped:
         print(f"wmg: {stopped}", file=sys.stderr)
@@ -278,11 +278,11 @@ def do_work(
     return 0
 
 
-def training(lanes: int, task: dict[str, Any]) -> "Objective":
+def training(at_once: int, task: dict[str, Any]) -> "Objective":
     """Training as the objective of a search, wherever a worker is."""
     from wmg.tuner.objective import make_objective
 
-    prepare_jax(lanes)
+    prepare_jax(at_once)
     return make_objective(task)
 
 
@@ -295,13 +295,13 @@ def workers(args: list[str]) -> int:
     """`wmg tune workers STUDY ...`"""
     name, args = one_study(args, "workers")
     options = parse(WorkersOptions, args, "wmg tune workers STUDY")
-    check_counts(options, count=1, lanes=1, gpus=0, cpus=0)
+    check_counts(options, count=1, at_once=1, gpus=0, cpus=0)
     from wmg.tuner import cluster
 
     per_worker = cluster.Resources(options.cpus, options.gpus)
-    objective = functools.partial(training, options.lanes)
+    objective = functools.partial(training, options.at_once)
     done = cluster.work(
-        options.ray, options.storage, name, options.count, per_worker, options.lanes, objective
+        options.ray, options.storage, name, options.count, per_worker, options.at_once, objective
     )
     print(f"{options.count} workers did {sum(done)} runs of {name}")
     return 0
@@ -365,12 +365,12 @@ def final(args: list[str]) -> int:
     """`wmg tune final STUDY [STUDY ...] ...`"""
     names, args = all_studies(args, "final")
     options = parse(FinalOptions, args, "wmg tune final STUDY")
-    check_counts(options, runs=1, lanes=1)
+    check_counts(options, runs=1, at_once=1)
     require_new(options.out)
     from wmg.tuner import report
 
     name = report.prepare_final(options.storage, names, options.of, options.runs)
-    if code := do_work(options.storage, name, options.lanes):
+    if code := do_work(options.storage, name, options.at_once):
         return code
     found = report.final(options.storage, name)
     text = jsonlib.dumps(found, indent=2)

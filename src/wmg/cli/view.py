@@ -4,8 +4,6 @@ import dataclasses
 import pathlib
 from typing import Any
 
-import tyro
-
 from wmg.cli.options import parse
 from wmg.cli.start import find_model, require_new, split_name
 from wmg.settings import EnvSettings
@@ -19,7 +17,7 @@ class ViewOptions:
     """Watch an agent in the browser and play along; MODEL is a file, a run folder, a shipped
     name, random or depth-N."""
 
-    env: tyro.conf.AvoidSubcommands[EnvSettings]
+    env: EnvSettings
     versus: str | None = None
     """A second model, side by side on the same episodes."""
     run: int | None = None

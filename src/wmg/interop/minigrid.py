@@ -1,7 +1,7 @@
 """The real minigrid: its BabyAI environments as agents see them, and copies of its levels.
 
 Needs the extra `minigrid`. `Factored` wraps any of the BabyAI environments, with their doors,
-keys and many rooms; `host` makes one ready for `wmg.learn.host`, which plays and trains; `evaluate`
+keys and many rooms; `host` makes one ready for `wmg.runs.train`; `evaluate`
 plays held-out episodes on it; `copy_level` copies a level of one room into the compiled
 environment.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.vocabulary import ACTIONS, OBJECTS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import Layout
-from wmg.learn import host as hosts
+from wmg.play import host as hosts
 from wmg.play.evaluate import Episodes
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, EnvSpec, Observation, ObservationSpec
@@ -144,7 +144,7 @@ def host(
     clauses: bool = False,
     reward: Literal["binary", "minigrid"] = "binary",
 ) -> hosts.Host:
-    """An environment, or one by name, for the functions of `wmg.learn.host`; the rest is as in
+    """An environment, or one by name, for `wmg.runs.train` and `wmg.play.host`; the rest is as in
     `Factored`."""
     wrapped = Factored(make(env) if isinstance(env, str) else env, things, clauses, reward)
     level = find_level(wrapped)

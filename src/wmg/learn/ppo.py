@@ -1,19 +1,18 @@
-"""Synchronous A3C: one agent, many environments at once, for speed on an accelerator.
+"""PPO with one-window recurrence: one agent, many environments at once, for an accelerator.
 
-A *round* has two halves. First every environment takes `t_max` steps, or several windows of so
-many; where an episode ends, the next one begins. Then the agent learns from all those steps
-together: the gradient is the mean over windows of what `a3c` would sum over one, so
-hyperparameters keep their meaning. The steps may be learned from more than once, since a round of
-many environments stands for a single update where the paper makes hundreds; ratios of
-probabilities are then clipped, as PPO does, so that the policy cannot run away from the one that
-acted.
+A *round* has two halves. First every environment takes `t_max` steps, or several windows of
+`t_max` steps; where an episode ends, the next one begins. Then the agent learns from all those
+steps together: the gradient is the mean over windows of what A3C would sum over one, so
+hyperparameters keep their meaning. The steps may be learned from more than once, with clipped
+ratios of probabilities.
 
 Returns look to the end of the round. Gradients reach past Memos within a window only, and a
-window's first memory is a constant, as in a3c.
+window's first memory is a constant, as in A3C.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,15 +22,18 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from wmg.agents.precision import in_precision
 from wmg.config import Batched, Hyper, Precision
 from wmg.envs.batch import Batch
-from wmg.learn import a3c
-from wmg.learn.a3c import Run, Scene, Totals
+from wmg.learn import losses
+from wmg.learn.losses import Terms
+from wmg.learn.optimizer import new_run, update
+from wmg.learn.rule import Rule, Run, Totals
+from wmg.play.act import Scene, keep_if, sample, start_scene
 from wmg.types import Agent, Env, Learner, Observation, Summary
 
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
 
-FEW = 0.6
-"""The share of Factors up to which observations have few. Sokoban's levels have 0.54 times as many
-cells as the largest, in the mean: 256 of them hardly ever have more than this."""
+FACTOR_CAPACITY = 0.6
+"""The share of all Factors that the faster form of an agent has room for. The mean Sokoban level
+has 0.54 of the cells of the largest one, and 256 levels together rarely have more than 0.6."""
 
 
 class Rollout(eqx.Module):
@@ -47,77 +49,202 @@ class Rollout(eqx.Module):
     success: Bool[Array, "*time envs"]
 
 
-class Lesson(eqx.Module):
-    """What some windows have to teach, side by side: their steps, and what came of them."""
+class Minibatch(eqx.Module):
+    """Windows to learn from: their steps, advantages and value targets."""
 
     memory: PyTree[Any]
-    """At the start of each."""
+    """At the start of each window."""
     rollout: Rollout
-    advantage: Float[Array, "time envs"]
-    target: Float[Array, "time envs"]
+    advantage: Float[Array, "time windows"]
+    target: Float[Array, "time windows"]
     """What the value should have been."""
 
-    def take(self, lanes: Int[Array, " some"]) -> "Lesson":
-        """The lesson of some of the windows."""
-        memory = jax.tree.map(lambda x: x[lanes], self.memory)
+    def take(self, windows: Int[Array, " some"]) -> "Minibatch":
+        """Some of the windows."""
+        memory = jax.tree.map(lambda x: x[windows], self.memory)
         rest = (self.rollout, self.advantage, self.target)
-        return Lesson(memory, *jax.tree.map(lambda x: x[:, lanes], rest))
+        return Minibatch(memory, *jax.tree.map(lambda x: x[:, windows], rest))
 
 
-def start_run(env: Env, agent: Agent, key: PRNGKeyArray, envs: int) -> Run:
-    """A run that has not taken a step, in so many environments."""
-    skey, key = jax.random.split(key)
-    run = a3c.start_run(env, agent, key)
-    start = lambda key: a3c.start_scene(env, agent, key)  # noqa: E731
-    scene = jax.vmap(start)(jax.random.split(skey, envs))
-    return eqx.tree_at(lambda run: run.scene, run, scene)
+@dataclasses.dataclass(frozen=True)
+class PPO(Rule):
+    """Act for a round in many environments, then make several updates."""
+
+    settings: Batched
+    precision: Precision = "float32"
+
+    spread: ClassVar[Literal["runs", "envs"]] = "envs"
+
+    def start(self, env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
+        skey, key = jax.random.split(key)
+        # The second split keeps the keys of runs as they have always been.
+        _, key = jax.random.split(key)
+        keys = jax.random.split(skey, self.settings.envs)
+        return new_run(agent, jax.vmap(lambda key: start_scene(env, agent, key))(keys), key)
+
+    def advance(
+        self, env: Env, hyper: Hyper, run: Run, until: Int[Array, ""], batch: str | None = None
+    ) -> tuple[Run, Totals]:
+        """See `Rule`. An update is a round."""
+        del batch  # runs of many environments are not mapped
+
+        def unfinished(carry: tuple[Run, Totals]) -> Bool[Array, ""]:
+            return (carry[0].steps < until) & ~carry[0].diverged
+
+        def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
+            run, totals = carry
+            run, more = self.one_round(env, hyper, run)
+            return run, jax.tree.map(jnp.add, totals, more)
+
+        return jax.lax.while_loop(unfinished, one_more, (run, Totals.zeros()))
+
+    def one_round(self, env: Env, hyper: Hyper, run: Run) -> tuple[Run, Totals]:
+        """Act, then learn."""
+        akey, lkey, key = jax.random.split(run.key, 3)
+        return self.learn_from(run, *self.play(env, run, akey), hyper, lkey, key)
+
+    def play(self, env: Env, run: Run, key: PRNGKeyArray) -> tuple[Scene, PyTree, Rollout]:
+        """The scene after a round; the memory at the start of each window, and its steps."""
+        batch = Batch(env, self.settings.envs)
+
+        def window(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, tuple]:
+            after, rollout = collect(batch, run.agent, scene, key, self.t_max, self.precision)
+            return after, (scene.memory, rollout)
+
+        keys = jax.random.split(key, self.settings.windows)
+        scene, (memory, rollout) = jax.lax.scan(window, run.scene, keys)
+        return scene, memory, rollout
+
+    def learn_from(
+        self,
+        run: Run,
+        scene: Scene,
+        memory: PyTree,
+        rollout: Rollout,
+        hyper: Hyper,
+        lkey: PRNGKeyArray,
+        key: PRNGKeyArray,
+    ) -> tuple[Run, Totals]:
+        """The run after the updates of a round that was played. A run whose loss or gradient is not
+        finite stays as it was before the round, and is marked as diverged."""
+        windows = self.prepare(run.agent, scene, memory, rollout, hyper)
+        learned, figures = self.learn(run, windows, lkey, hyper)
+        totals = totals_of(windows.rollout, figures)
+        agent, optimizer, scene, steps, totals = keep_if(
+            ~learned.diverged,
+            (learned.agent, learned.optimizer, scene, run.steps + totals.steps, totals),
+            (run.agent, run.optimizer, run.scene, run.steps, Totals.zeros()),
+        )
+        return Run(agent, optimizer, scene, key, steps, learned.diverged), totals
+
+    def prepare(
+        self, agent: Learner, scene: Scene, memory: PyTree, rollout: Rollout, hyper: Hyper
+    ) -> Minibatch:
+        """All windows of a round side by side, with their advantages and targets."""
+        settings = self.settings
+        summarise_all = summariser(agent, scene.observation, self.precision)
+        summary = summarise_all(scene.observation, scene.memory)
+        _, ahead = losses.decide_all(agent, summary.vector)
+        told = (rollout.value, hyper.reward_scale * rollout.reward, rollout.done)
+        value, reward, done = map(_merge, told)
+        advantage = losses.advantages(value, reward, done, ahead, hyper.discount, settings.trace)
+        advantage = advantage.reshape(rollout.value.shape)
+        rollout, advantage = jax.tree.map(_side_by_side, (rollout, advantage))
+        target = advantage + rollout.value
+        if settings.normalise:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        return Minibatch(jax.tree.map(_merge, memory), rollout, advantage, target)
+
+    def learn(
+        self, run: Run, windows: Minibatch, key: PRNGKeyArray, hyper: Hyper
+    ) -> tuple[Run, tuple]:
+        """The run after all updates of a round, and the means of their loss terms and norms."""
+
+        def one_update(run: Run, chosen: Int[Array, " some"]) -> tuple[Run, tuple]:
+            some = windows.take(chosen)
+            slope = jax.value_and_grad(self.loss, has_aux=True)
+            (total, terms), gradient = by_capacity(
+                run.agent,
+                some.rollout.observation,
+                self.precision,
+                lambda share: slope(run.agent, some, hyper, share),
+            )
+            agent, optimizer, norm, finite = update(run, gradient, total, hyper)
+            diverged = run.diverged | ~finite
+            after = Run(agent, optimizer, run.scene, run.key, run.steps, diverged)
+            return after, (*terms, norm)
+
+        settings = self.settings
+        keys = jax.random.split(key, settings.passes)
+        orders = jax.vmap(lambda key: jax.random.permutation(key, settings.all_windows))(keys)
+        run, figures = jax.lax.scan(one_update, run, orders.reshape(settings.updates, -1))
+        return run, tuple(x.mean() for x in figures)
+
+    def loss(
+        self, agent: Learner, windows: Minibatch, hyper: Hyper, share: float = 1.0
+    ) -> tuple[Float[Array, ""], Terms]:
+        """The loss of some windows, and its terms."""
+        logits, value = replay(agent, windows, self.precision, share)
+        played = windows.rollout
+        terms = losses.clipped_terms(
+            logits,
+            value,
+            played.action,
+            played.log_probability,
+            windows.advantage,
+            windows.target,
+            self.settings.clip,
+        )
+        return losses.weigh(terms, hyper), terms
 
 
 def renew(agent: Agent, done: Bool[Array, " envs"], memory: PyTree) -> PyTree:
-    """The memories, those of ended episodes as at a beginning."""
-    one = lambda done, memory: a3c.keep_if(done, agent.initial_memory(), memory)  # noqa: E731
-    return jax.vmap(one)(done, memory)
+    """The memories, with the initial one where an episode has ended."""
+    first = agent.initial_memory()
+    return jax.vmap(lambda done, memory: keep_if(done, first, memory))(done, memory)
 
 
-def by_share(
-    agent: Learner, observation: Observation, precision: str, do: Callable[[float], Result]
-) -> Result:
-    """What `do` makes of the share of Factors that the agent has to serve: all of them, or, where
-    observations have few and it has a faster form for that, few."""
-    if agent.for_many(observation, precision, FEW) is agent:
+def by_capacity(
+    agent: Learner, observation: Observation, precision: str, do: Callable[[float], Outcome]
+) -> Outcome:
+    """`do(share)`, where `share` of all Factors is room enough for these observations:
+    FACTOR_CAPACITY if the agent has a faster form for it and they fit, else 1."""
+    if agent.specialise(observation, precision, FACTOR_CAPACITY) is agent:
         return do(1.0)
     there = [factor.present for factor in observation.factors.values()]
     count = sum(present.sum((-2, -1)) for present in there)
-    enough = FEW * sum(present.shape[-2] * present.shape[-1] for present in there)
-    return jax.lax.cond(jnp.all(count <= enough), lambda: do(FEW), lambda: do(1.0))
+    enough = FACTOR_CAPACITY * sum(present.shape[-2] * present.shape[-1] for present in there)
+    return jax.lax.cond(jnp.all(count <= enough), lambda: do(FACTOR_CAPACITY), lambda: do(1.0))
 
 
-def act(
-    env: Env,
+def collect(
+    batch: Batch,
     agent: Learner,
     scene: Scene,
     key: PRNGKeyArray,
     time: int,
-    settings: Batched,
     precision: Precision = "float32",
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
-    batch = Batch(env, settings.envs)
     summarise_all = summariser(agent, scene.observation, precision)
 
     def step(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, Rollout]:
         nkey, skey = jax.random.split(key)
         summary = summarise_all(scene.observation, scene.memory)
-        logits, value = agent.decide(summary.vector)
-        action = jax.vmap(a3c.sample)(logits, jax.random.gumbel(nkey, logits.shape))
-        log_probability = jax.vmap(_log_probability)(logits, action)
+        logits, value = losses.decide_all(agent, summary.vector)
+        action = jax.vmap(sample)(logits, jax.random.gumbel(nkey, logits.shape))
         state, observation, made = batch.step(scene.state, action, skey)
         done = made.terminated | made.truncated
         memory = renew(agent, done, summary.memory)
         rollout = Rollout(
-            scene.observation, action, log_probability, value, made.reward, done,
-            made.success,
-        )  # fmt: skip
+            observation=scene.observation,
+            action=action,
+            log_probability=losses.log_probability(logits, action),
+            value=value,
+            reward=made.reward,
+            done=done,
+            success=made.success,
+        )
         return Scene(state, observation, memory), rollout
 
     return jax.lax.scan(step, scene, jax.random.split(key, time))
@@ -126,134 +253,34 @@ def act(
 def summariser(
     agent: Learner, like: Observation, precision: str
 ) -> Callable[[Observation, PyTree], Summary]:
-    """The agent's `summarise_all`, fastest for observations like these, its weights made ready."""
+    """The agent's `summarise_all`, specialised for observations like these."""
     forms = {
-        share: in_precision(agent.for_many(like, precision, share), precision)
-        for share in (FEW, 1.0)
+        share: in_precision(agent.specialise(like, precision, share), precision)
+        for share in (FACTOR_CAPACITY, 1.0)
     }
 
     def summarise_all(observation: Observation, memory: PyTree) -> Summary:
-        do = lambda share: forms[share](observation, memory)  # noqa: E731
-        return by_share(agent, observation, precision, do)
+        return by_capacity(
+            agent, observation, precision, lambda share: forms[share](observation, memory)
+        )
 
     return summarise_all
 
 
-def _log_probability(logits: Float[Array, " actions"], action: Int[Array, ""]) -> Array:
-    return jax.nn.log_softmax(logits)[action]
-
-
-def advantages(
-    rollout: Rollout, bootstrap: Float[Array, " envs"], hyper: Hyper, trace: float
-) -> Float[Array, "time envs"]:
-    """How much better than its value each step turned out to be: generalised advantages. With
-    a `trace` of 1 that is the n-step return less the value, as in a3c."""
-
-    def back(after: tuple[Array, Array], now: tuple) -> tuple[tuple[Array, Array], Array]:
-        next_value, next_advantage = after
-        value, reward, done = now
-        goes_on = jnp.where(done, 0.0, hyper.discount)
-        surprise = hyper.reward_scale * reward + goes_on * next_value - value
-        advantage = surprise + goes_on * trace * next_advantage
-        return (value, advantage), advantage
-
-    start = (bootstrap, jnp.zeros_like(bootstrap))
-    steps = (rollout.value, rollout.reward, rollout.done)
-    return jax.lax.scan(back, start, steps, reverse=True)[1]
-
-
 def replay(
-    agent: Learner, lesson: Lesson, precision: str, share: float = 1.0
-) -> tuple[Float[Array, "time envs actions"], Float[Array, "time envs"]]:
-    """Logits and values of all steps of a lesson, by the agent as it is now."""
-    ready = agent.for_many(lesson.rollout.observation, precision, share)
+    agent: Learner, windows: Minibatch, precision: str, share: float = 1.0
+) -> tuple[Float[Array, "time windows actions"], Float[Array, "time windows"]]:
+    """Logits and values of all steps of some windows, by the agent as it is now."""
+    ready = agent.specialise(windows.rollout.observation, precision, share)
 
     def step(memory: PyTree, now: tuple[Observation, Array]) -> tuple[PyTree, Array]:
         observation, done = now
-        # Lowered in every step: so gradients are added up over time in full precision.
+        # Cast in every step, so that gradients are summed over time in float32.
         summary = in_precision(ready, precision)(observation, memory)
         return renew(agent, done, summary.memory), summary.vector
 
-    steps = (lesson.rollout.observation, lesson.rollout.done)
-    return a3c.decide_all(agent, jax.lax.scan(step, lesson.memory, steps)[1])
-
-
-def loss(
-    agent: Learner,
-    lesson: Lesson,
-    hyper: Hyper,
-    settings: Batched,
-    precision: Precision = "float32",
-    share: float = 1.0,
-) -> tuple[Float[Array, ""], tuple]:
-    """Means over windows of sums over time, and policy loss, value loss and entropy."""
-    logits, value = replay(agent, lesson, precision, share)
-    log_policy = jax.nn.log_softmax(logits)
-    taken = jnp.take_along_axis(log_policy, lesson.rollout.action[..., None], axis=-1)[..., 0]
-    ratio = jnp.exp(taken - lesson.rollout.log_probability)
-    clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
-    gain = jnp.minimum(ratio * lesson.advantage, clipped * lesson.advantage)
-    entropy = -(jnp.exp(log_policy) * log_policy).sum(-1)
-    error = jnp.square(lesson.target - value)
-    policy_loss, value_loss, entropy = (x.sum(0).mean() for x in (-gain, error, entropy))
-    total = policy_loss + 0.5 * value_loss - hyper.entropy * entropy
-    return total, (policy_loss, value_loss, entropy)
-
-
-def learn(
-    run: Run,
-    lesson: Lesson,
-    key: PRNGKeyArray,
-    hyper: Hyper,
-    settings: Batched,
-    precision: Precision = "float32",
-) -> tuple[Run, tuple]:
-    """The run after all updates of a round, and the means of their loss terms and norms."""
-
-    def update(run: Run, lanes: Int[Array, " some"]) -> tuple[Run, tuple]:
-        some = lesson.take(lanes)
-        slope = jax.value_and_grad(loss, has_aux=True)
-        (total, terms), gradient = by_share(
-            run.agent, some.rollout.observation, precision,
-            lambda share: slope(run.agent, some, hyper, settings, precision, share),
-        )  # fmt: skip
-        agent, optimizer, norm, finite = a3c.update(run, gradient, total, hyper)
-        diverged = run.diverged | ~finite
-        after = Run(agent, optimizer, run.scene, run.key, run.steps, diverged)
-        return after, (*terms, norm)
-
-    keys = jax.random.split(key, settings.passes)
-    orders = jax.vmap(lambda key: jax.random.permutation(key, settings.lanes))(keys)
-    run, figures = jax.lax.scan(update, run, orders.reshape(settings.updates, -1))
-    return run, tuple(x.mean() for x in figures)
-
-
-def collect(
-    env: Env,
-    hyper: Hyper,
-    run: Run,
-    key: PRNGKeyArray,
-    t_max: int,
-    settings: Batched,
-    precision: Precision = "float32",
-) -> tuple[Scene, Lesson]:
-    """Act for a round. The windows of all environments become one lesson, side by side."""
-
-    def window(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, tuple]:
-        after, rollout = act(env, run.agent, scene, key, t_max, settings, precision)
-        return after, (scene.memory, rollout)
-
-    keys = jax.random.split(key, settings.windows)
-    scene, (memory, rollout) = jax.lax.scan(window, run.scene, keys)
-    summarise_all = summariser(run.agent, scene.observation, precision)
-    ahead = run.agent.decide(summarise_all(scene.observation, scene.memory).vector)[1]
-    advantage = advantages(jax.tree.map(_merge, rollout), ahead, hyper, settings.trace)
-    advantage = advantage.reshape(rollout.value.shape)
-    rollout, advantage = jax.tree.map(_side_by_side, (rollout, advantage))
-    target = advantage + rollout.value
-    if settings.normalise:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    return scene, Lesson(jax.tree.map(_merge, memory), rollout, advantage, target)
+    steps = (windows.rollout.observation, windows.rollout.done)
+    return losses.decide_all(agent, jax.lax.scan(step, windows.memory, steps)[1])
 
 
 def _merge(x: Array) -> Array:
@@ -261,67 +288,22 @@ def _merge(x: Array) -> Array:
     return x.reshape(-1, *x.shape[2:])
 
 
-def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "time lanes ..."]:
+def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "time all ..."]:
     return jax.vmap(_merge)(jnp.swapaxes(x, 0, 1))
 
 
-def one_round(
-    env: Env,
-    hyper: Hyper,
-    run: Run,
-    t_max: int,
-    settings: Batched,
-    precision: Precision = "float32",
-) -> tuple[Run, Totals]:
-    """Act, then learn. A run whose loss or gradient is not finite stays as it was before the
-    round, and is marked as diverged."""
-    akey, lkey, key = jax.random.split(run.key, 3)
-    scene, lesson = collect(env, hyper, run, akey, t_max, settings, precision)
-    learned, figures = learn(run, lesson, lkey, hyper, settings, precision)
-    totals = count(lesson.rollout, figures)
-    agent, optimizer, scene, steps, totals = a3c.keep_if(
-        ~learned.diverged,
-        (learned.agent, learned.optimizer, scene, run.steps + totals.steps, totals),
-        (run.agent, run.optimizer, run.scene, run.steps, Totals.zeros()),
-    )
-    return Run(agent, optimizer, scene, key, steps, learned.diverged), totals
-
-
-def count(rollout: Rollout, figures: tuple) -> Totals:
-    """A round's share of a report; `figures` are loss terms per window."""
+def totals_of(rollout: Rollout, figures: tuple) -> Totals:
+    """A round's share of a report; `figures` are means of loss terms per window and of norms."""
     policy_loss, value_loss, entropy, norm = figures
-    time, lanes = rollout.done.shape
-    number = lambda of: of.sum(dtype=jnp.int32)  # noqa: E731
+    time, windows = rollout.done.shape
     return Totals(
-        steps=jnp.int32(time * lanes),
+        steps=jnp.int32(time * windows),
         windows=jnp.int32(1),
-        episodes=number(rollout.done),
-        successes=number(rollout.done & rollout.success),
+        episodes=rollout.done.sum(dtype=jnp.int32),
+        successes=(rollout.done & rollout.success).sum(dtype=jnp.int32),
         reward=rollout.reward.sum(),
         policy_loss=policy_loss,
         value_loss=value_loss,
-        entropy=entropy * lanes,
+        entropy=entropy * windows,
         gradient_norm=norm,
     )
-
-
-def train_until(
-    env: Env,
-    hyper: Hyper,
-    run: Run,
-    steps: Int[Array, ""],
-    t_max: int,
-    settings: Batched,
-    precision: Precision = "float32",
-) -> tuple[Run, Totals]:
-    """Rounds until the first that ends at or after `steps`, and their sums."""
-
-    def unfinished(carry: tuple[Run, Totals]) -> Bool[Array, ""]:
-        return (carry[0].steps < steps) & ~carry[0].diverged
-
-    def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
-        run, totals = carry
-        run, more = one_round(env, hyper, run, t_max, settings, precision)
-        return run, jax.tree.map(jnp.add, totals, more)
-
-    return jax.lax.while_loop(unfinished, one_more, (run, Totals.zeros()))

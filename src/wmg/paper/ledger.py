@@ -184,7 +184,7 @@ def minutes(
     seconds = (nearest.seconds - (0.0 if settings.goal else nearest.testing)) * steps
     share = runs / nearest.runs
     low, high = sorted((seconds * min(1.0, share), seconds * max(1.0, share)))
-    if settings.batched.envs > 1:  # runs are trained one after the other
+    if settings.rule == "ppo":  # runs are trained one after the other
         low = high = seconds / nearest.runs * runs
     return round((low + COMPILING) / 60, 1), round((high + COMPILING) / 60, 1)
 

@@ -32,7 +32,7 @@ from wmg.paper.target import Cell, Target
 from wmg.play import evaluate, level_test
 from wmg.runs import bench, checkpoint, hardware, models, runfolder, train
 from wmg.runs.result import Result
-from wmg.tools import files
+from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
 from wmg.types import Agent, count_parameters
@@ -129,7 +129,7 @@ def run_cell(
         if result is None:
             return False
         command = scale.command(name, target, cell, group, settings.steps)
-        about = {"cell": cell, "command": command, "ended": runfolder.now()}
+        about = {"cell": cell, "command": command, "ended": machine.now()}
         result_file.write(place / result_file.NAME, {**result, **about})
     return True
 
@@ -137,10 +137,10 @@ def run_cell(
 def measure_cell(name: str, target: Target, cell: str, scale: Scale, place: pathlib.Path) -> bool:
     """Measure a cell that has no runs, unless that was done."""
     if not (place / result_file.NAME).exists():
-        started, command = runfolder.now(), f"wmg reproduce {name} --cells {cell}"
+        started, command = machine.now(), f"wmg reproduce {name} --cells {cell}"
         command += " --again" if scale.again else ""
         measured = MEASURES[target.measure](target.cells[cell], scale)
-        about = {"cell": cell, "command": command, "started": started, "ended": runfolder.now()}
+        about = {"cell": cell, "command": command, "started": started, "ended": machine.now()}
         result_file.write(place / result_file.NAME, {**measured, **about})
     return True
 
@@ -171,7 +171,7 @@ def _state_of(place: pathlib.Path, target: Target, cell: str, scale: Scale) -> s
         for there in filter(_is_begun, sorted(place.glob("group-*"))):
             path, settings = _settings_there(there)
             asked = scale.settings_of(target.cells[cell], settings.runs, settings.seed)
-            asked = asked if path.name == result_file.NAME else train.settled(asked)
+            asked = asked if path.name == result_file.NAME else train.pinned(asked)
             if config.differences(settings, asked):
                 return "other"
     done = [(place / f"group-{group:03d}" / result_file.NAME).exists() for group, *_ in groups]
@@ -198,7 +198,7 @@ def check_asked(place: pathlib.Path, settings: Config) -> None:
         if path.name != result_file.NAME:
             # It may go on for more steps; that fewer are asked for is said when it does.
             there = dataclasses.replace(there, steps=settings.steps)
-            settings = train.settled(settings)
+            settings = train.pinned(settings)
         for name, old, new in config.differences(there, settings):
             raise BadInput(
                 f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
@@ -237,8 +237,8 @@ def about_runs(settings: Config, folder: pathlib.Path | None = None) -> dict[str
         "config": config.to_dict(settings),
         "precision": hardware.computed_precision(settings.precision),
         "seeds": [settings.seed, settings.seed + settings.runs - 1],
-        "started": runfolder.started(folder) if folder else runfolder.now(),
-        "hardware": runfolder.hardware(),
+        "started": runfolder.started(folder) if folder else machine.now(),
+        "hardware": machine.describe(),
     }
 
 
@@ -327,7 +327,7 @@ def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     return {
         **about_runs(settings, folder),
         "crossings": [_rounded(x) if x is not None else None for x in result.crossings],
-        "tests": result_file.pack_tests(result.trials),
+        "tests": result_file.pack_tests(result.tests),
         "steps_taken": [int(steps) for steps in result.runs.steps],
         "diverged": int(result.diverged.sum()),
         "best": result.best,
@@ -340,7 +340,7 @@ def transfer_group(settings: Config, folder: pathlib.Path, *, enlarged: bool) ->
     """Score the trained models in a run folder on this config's environment."""
     if not runfolder.final_model(folder):
         raise BadInput(f"{folder} does not hold trained models, which this scores")
-    began, started = time.monotonic(), runfolder.now()
+    began, started = time.monotonic(), machine.now()
     saved = runfolder.read_config(folder)
     agents = models.load_agents(folder, saved)
     env, scores = registry.make_env(settings.env), []
@@ -373,7 +373,7 @@ def lengthen(agent: Agent, trained: Config, tested: Config) -> Agent:
 def count(cell: Cell, scale: Scale | None = None) -> dict[str, Any]:
     """The number of trainable parameters."""
     parameters = count_parameters(checkpoint.shape_of(cell.config))
-    return {"value": parameters, "hardware": runfolder.hardware()}
+    return {"value": parameters, "hardware": machine.describe()}
 
 
 def speed(cell: Cell, scale: Scale) -> dict[str, Any]:
@@ -414,7 +414,7 @@ def _score(env: Any, agent: Agent, episodes: int) -> dict[str, Any]:
         "standard_error": summary["standard_error"],
         "episodes": episodes,
         "seconds": round(time.monotonic() - began, 1),
-        "hardware": runfolder.hardware(),
+        "hardware": machine.describe(),
     }
 
 

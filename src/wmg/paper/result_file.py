@@ -23,7 +23,7 @@ import numpy as np
 
 from wmg import config
 from wmg.config import Config
-from wmg.play.goal_test import Trial
+from wmg.play.goal_test import GoalTest
 from wmg.tools import files
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON, write_atomically
@@ -68,7 +68,7 @@ def unpack(packed: Json) -> list[np.ndarray]:
     return [np.cumsum(part.reshape(width, -1), axis=1).T for part in parts]
 
 
-def pack_tests(runs: list[list[Trial]]) -> Json:
+def pack_tests(runs: list[list[GoalTest]]) -> Json:
     """The tests of each run, packed."""
     return pack([[(t.steps, t.solved, t.episodes) for t in tests] for tests in runs], 3)
 
@@ -79,9 +79,9 @@ def pack_scores(rows: np.ndarray) -> Json:
     return pack(whole.astype(np.int64)[..., None].tolist(), 1)
 
 
-def tests_of(result: Json) -> list[list[Trial]]:
+def tests_of(result: Json) -> list[list[GoalTest]]:
     """The tests of each run of a result that has them."""
-    return [[Trial(*map(int, test)) for test in row] for row in unpack(result["tests"])]
+    return [[GoalTest(*map(int, test)) for test in row] for row in unpack(result["tests"])]
 
 
 def scores_of(result: Json, name: str = "scores") -> list[np.ndarray]:

@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.learn.a3c import keep_if
+from wmg.play.act import act, keep_if
+from wmg.play.streams import Chance, chance_of, episode_keys, test_key
 from wmg.types import Agent, Env, EnvSpec, Observation
 
 
@@ -20,18 +21,6 @@ class Episodes(eqx.Module):
     reward: Float[Array, "*episodes"]
     length: Int[Array, "*episodes"]
     success: Bool[Array, "*episodes"]
-
-
-Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
-"""Of one step: Gumbel noise for the policy, and the environment's key."""
-
-
-def chance_of(
-    spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]
-) -> Chance:
-    """That of a step of a held-out episode."""
-    noise = jax.random.gumbel(pkey, (spec.max_steps, spec.actions))
-    return noise[time], jax.random.split(ekey, spec.max_steps)[time]
 
 
 class Lanes(eqx.Module):
@@ -61,25 +50,26 @@ def play(
     thinking: int = 0,
     allowed: Int[Array, " episodes_and_none"] | None = None,
 ) -> Episodes:
-    """Episodes 0, 1, 2, ..., acting by the policy or, if `greedy`, by its most likely action.
-    `begin` is how each starts, `chance` what is random in it at each time. In its first `thinking`
-    steps action 0 is taken.
+    """Play episodes 0, 1, 2, ..., sampling from the policy or, if `greedy`, by its best action.
 
-    `allowed` says how many of the first 0, 1, 2, ... of them may fail. Once more have, no episode
-    is begun, but those in progress are played to their end: so the episodes that were played are
-    always the first ones, as if one after the other, whatever their length. Lanes that are idle
-    or between episodes cost as much as others.
+    `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps. In
+    the first `thinking` steps of an episode, action 0 is taken.
+
+    `allowed[n]` is the number of failures among the first n episodes with which play goes on. Once
+    there are more, no episode is begun and those in progress are played to their end. So the
+    episodes that were played are always the first ones, whatever their length. Idle lanes cost as
+    much as others.
     """
 
-    def act(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
-        output, (noise, key) = agent(observation, memory), chance(episode, time)
-        best = jnp.argmax(output.logits + (0.0 if greedy else noise))
-        after = env.step(state, jnp.where(time >= thinking, best, 0), key)
+    def one(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
+        noise, key = chance(episode, time)
+        chosen, output = act(agent, observation, memory, jnp.zeros_like(noise) if greedy else noise)
+        after = env.step(state, jnp.where(time >= thinking, chosen, 0), key)
         return after, output.memory
 
     def step(now: Lanes) -> Lanes:
         lane = now.state, now.observation, now.memory, now.time, now.episode
-        after, memory = jax.vmap(act)(*lane)
+        after, memory = jax.vmap(one)(*lane)
         time, idle = now.time + 1, now.episode >= episodes
         ended = ~idle & (after.terminated | after.truncated | (time == env.spec.max_steps))
         played = Episodes(
@@ -127,14 +117,11 @@ def lanes_for(episodes: int) -> int:
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: int) -> Episodes:
-    def keys(index: Int[Array, ""]) -> Key[Array, "3"]:
-        return jax.random.split(jax.random.fold_in(key, index), 3)
-
     def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
-        return env.reset(keys(index)[0])
+        return env.reset(episode_keys(key, index)[0])
 
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
-        _, pkey, ekey = keys(index)
+        _, pkey, ekey = episode_keys(key, index)
         return chance_of(env.spec, pkey, ekey, time)
 
     return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
@@ -142,14 +129,14 @@ def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: 
 
 def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
     """The episodes of a test seed: the same for every agent, sampled actions aside."""
-    key = jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
-    return jax.device_get(_play(env, agent, key, episodes, greedy, lanes_for(episodes)))
+    lanes = lanes_for(episodes)
+    return jax.device_get(_play(env, agent, test_key(seed), episodes, greedy, lanes))
 
 
 UNPLAYED, FAILED, SOLVED = range(3)
 
 
-def play_stretch(
+def play_block(
     env: Env,
     agent: Agent,
     key: PRNGKeyArray,
@@ -157,10 +144,10 @@ def play_stretch(
     lanes: int,
     ahead: bool = False,
 ) -> Int[Array, " episodes"]:
-    """What became of episodes, by the policy, up to the failure that is one too many.
+    """The outcome of each episode of a block: SOLVED, FAILED or, after too many failures, UNPLAYED.
 
-    Their starts may all be drawn `ahead`. Where agents are one program, there is always a lane that
-    begins an episode, and to draw starts in every step costs more than all of them at once.
+    With `ahead`, the starts of all episodes are drawn at once. Where many agents are one program,
+    some lane begins an episode in almost every step, and drawing starts each time costs more.
     """
     episodes = len(allowed) - 1
     ekey, pkey = jax.random.split(key)
@@ -180,10 +167,6 @@ def play_stretch(
     first = fetch if ahead else begin
     played = play(env, agent, first, chance, episodes, lanes, allowed=allowed)
     return jnp.where(played.length == 0, UNPLAYED, jnp.where(played.success, SOLVED, FAILED))
-
-
-TEST_STREAM = 20_200_708
-"""Held-out episodes come from a key that no training run starts from."""
 
 
 def scores(spec: EnvSpec, episodes: Episodes) -> np.ndarray:

@@ -12,41 +12,38 @@ each; `crossing_on_grid` says what it would have needed if it had been tested on
 """
 
 import dataclasses
-import functools
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
 
-from wmg.config import Goal, Precision
+from wmg.config import Goal
 from wmg.play.evaluate import FAILED, SOLVED
-from wmg.runs import hardware
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env
+from wmg.types import Agent
 
-GOAL_STREAM = 20_200_713
-"""Episodes of these tests come from a key that no training run starts from."""
-UNLIKELY = 1e-2
-"""How seldom an agent that just meets the goal may be taken for one that does not, at any one
-number of episodes. Over all 10,000, three tests of 1,000 are stopped that would have passed; such
-a run is tested again at its next report."""
+FALSE_STOP = 1e-2
+"""False-stop probability at each episode count: that of ending the test of an agent that just meets
+the goal. Over all 10,000 episodes, 3 of 1,000 tests are ended that would have passed; such a run is
+tested again at its next report."""
 FIRST = 64
 """With fewer episodes a test only ends if the goal is out of reach; many end just then."""
 LANES, LANES_ON_CPU = 64, 16
-"""How many episodes of a stretch are played at once. On a CPU the idle ones at its end cost more
-than larger products gain."""
-STRETCH, PARTS = 500, 56
-"""Where tests are one program: how many episodes of a test are a stretch of it, at least `FIRST`,
-and how many stretches at most are played at once, of whichever tests. Longer ones wait less for
-their last episodes, and play more that no test needs."""
+"""Episodes of a block that are played at once. On a CPU the idle lanes at its end cost more than
+larger products gain."""
+BLOCK, BLOCKS_PER_CALL = 500, 56
+"""Where tests are one program: episodes of a block, at least `FIRST`, and the most blocks that are
+played at once, of whichever tests. Longer blocks wait less for their last episodes, and play more
+episodes that no test needs."""
+Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Plays blocks: of a batch of agents the rows to play, key data and allowed failures of each block,
+to the outcomes of its episodes."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class GoalTest:
     """How one run did in one test: episodes as if played one after the other."""
 
     steps: int
@@ -75,10 +72,10 @@ def spare(goal: Goal) -> int:
 
 
 def allowed_failures(goal: Goal) -> np.ndarray:
-    """Up to how many failures among the first 0, 1, 2, ... episodes a test goes on.
+    """Largest number of failures with which a test continues, by episodes played.
 
-    Never more than leave the goal within reach; and from `FIRST` episodes on no more than an agent
-    that just meets it would have (by Chernoff's bound), but seldom.
+    Never more than leave the goal within reach. From `FIRST` episodes on, an agent that just meets
+    the goal has more failures with a probability of at most `FALSE_STOP` (Chernoff's bound).
     """
     most, chance, count = spare(goal), 1 - goal.success, 0
     allowed = np.minimum(np.arange(goal.episodes + 1, dtype=np.int32), most)
@@ -90,15 +87,15 @@ def allowed_failures(goal: Goal) -> np.ndarray:
 
 
 def _unlikely(failures: int, episodes: int, chance: float) -> bool:
-    """Whether so many failures, or more, tell that their chance is above `chance`."""
+    """Whether this many failures are improbable if each episode fails with `chance`."""
     share = failures / episodes
     if share <= chance:
         return False
     solved = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
-    return episodes * (share * math.log(share / chance) + solved) > -math.log(UNLIKELY)
+    return episodes * (share * math.log(share / chance) + solved) > -math.log(FALSE_STOP)
 
 
-def crossing(tests: list[Trial], goal: Goal, start: int = 0) -> float | None:
+def crossing(tests: list[GoalTest], goal: Goal, start: int = 0) -> float | None:
     """Steps until the first passed test, None if there is none: interpolated from the test before,
     or from nothing solved at the `start`."""
     before, rate = start, 0.0
@@ -111,7 +108,7 @@ def crossing(tests: list[Trial], goal: Goal, start: int = 0) -> float | None:
     return None
 
 
-def unmet(tests: list[Trial], goal: Goal, every: int) -> set[int]:
+def unmet(tests: list[GoalTest], goal: Goal, every: int) -> set[int]:
     """The test intervals, of `every` and the goal's grids, on which no test was passed yet."""
     passed = [test for test in tests if test.meets(goal)]
     grids = {every, *goal.grids}
@@ -119,7 +116,7 @@ def unmet(tests: list[Trial], goal: Goal, every: int) -> set[int]:
 
 
 def crossing_on_grid(
-    tests: list[Trial], goal: Goal, every: int, grid: int, start: int = 0
+    tests: list[GoalTest], goal: Goal, every: int, grid: int, start: int = 0
 ) -> float | None:
     """Steps a run tested every `every` steps would have needed if tested every `grid` steps.
 
@@ -136,7 +133,7 @@ def crossing_on_grid(
     return math.nan if ended_early or _has_gap(kept, goal, every, grid, start) else found
 
 
-def _has_gap(kept: list[Trial], goal: Goal, every: int, grid: int, start: int) -> bool:
+def _has_gap(kept: list[GoalTest], goal: Goal, every: int, grid: int, start: int) -> bool:
     """Whether a test on the grid is missing before the first one that was passed."""
     until = next((place for place, test in enumerate(kept) if test.meets(goal)), -1)
     first = start // grid + 1
@@ -146,22 +143,22 @@ def _has_gap(kept: list[Trial], goal: Goal, every: int, grid: int, start: int) -
     )
 
 
-def log_entry(trial: Trial | None) -> dict[str, Any]:
+def log_entry(test: GoalTest | None) -> dict[str, Any]:
     """What a run's log says of a test; None for a report without one."""
-    if trial is None:
+    if test is None:
         return {"score": math.nan, "test_solved": None, "test_episodes": None}
-    score = 100 * trial.rate
-    return {"score": score, "test_solved": trial.solved, "test_episodes": trial.episodes}
+    score = 100 * test.rate
+    return {"score": score, "test_solved": test.solved, "test_episodes": test.episodes}
 
 
-def read_trials(log: list[dict[str, Any]]) -> list[Trial]:
+def read_tests(log: list[dict[str, Any]]) -> list[GoalTest]:
     """The tests that a run's log tells of."""
     names = ("steps", "test_solved", "test_episodes")
     found = (line for line in log if line.get("test_episodes"))
     tested: list[list[Any]] = [[line.get(name) for name in names] for line in found]
     if bad := [test for test in tested if [type(number) for number in test] != [int] * 3]:
         raise BadInput(f"a log is damaged: {names} of a test are {bad[0]}")
-    return [Trial(*test) for test in tested]
+    return [GoalTest(*test) for test in tested]
 
 
 def tally(outcomes: np.ndarray, allowed: np.ndarray) -> tuple[int, int]:
@@ -176,87 +173,64 @@ def _end(outcomes: np.ndarray, allowed: np.ndarray) -> int | None:
     return int(beyond.argmax()) + 1 if beyond.any() else None
 
 
-class Trials:
-    """Tests the runs of a batch together, in stretches of episodes.
+class GoalTester:
+    """Tests the runs of a batch together, in blocks of episodes.
 
-    On a CPU agents are tested one by one, and most tests end with a first, short stretch. On an
-    accelerator a fixed number of stretches, all alike, are one program, which is compiled once,
-    however many runs are left: first those that every test begins with, then the next ones of tests
-    that have not ended. Where these are few, stretches further on are played with them, unasked.
+    On a CPU agents are tested one by one, and most tests end with a first, short block. On an
+    accelerator a fixed number of blocks, all alike, are one program that is compiled once, however
+    many runs are left: first the blocks that every test begins with, then the next ones of tests
+    that have not ended. Where these are few, later blocks are played with them in advance.
     """
 
-    def __init__(
-        self,
-        env: Env,
-        goal: Goal,
-        runs: int,
-        precision: Precision = "float32",
-        backend: str | None = None,
-    ):
-        self.allowed, self.together = allowed_failures(goal), not hardware.on_cpu(backend)
-        self.runs = runs
-        if self.together:
-            count = math.ceil(goal.episodes / STRETCH)
-            self.stretches = [math.ceil(goal.episodes / count)] * count
+    def __init__(self, goal: Goal, runs: int, play: Play, together: bool, devices: int = 1):
+        """`together`: whether blocks are one program, split over the `devices`."""
+        self.allowed, self.together, self.play = allowed_failures(goal), together, play
+        if together:
+            count = math.ceil(goal.episodes / BLOCK)
+            self.blocks = [math.ceil(goal.episodes / count)] * count
         else:
             first = min(FIRST, goal.episodes)
-            self.stretches = [length for length in (first, goal.episodes - first) if length]
-        self.starts = np.cumsum([0, *self.stretches])
-        lanes = LANES if self.together else LANES_ON_CPU
-        self.play = hardware.over_agents(env, lanes, precision, backend)
+            self.blocks = [length for length in (first, goal.episodes - first) if length]
+        self.starts = np.cumsum([0, *self.blocks])
+        self.runs, self.devices = runs, devices
 
     @property
-    def parts(self) -> int:
-        """How many stretches are one program: of few runs one for each, or a whole test of one,
+    def at_once(self) -> int:
+        """How many blocks are one program: one for each of few runs, or a whole test of one run,
         and as many more as give each device the same."""
-        devices = jax.device_count()
-        few = max(self.runs, len(self.stretches))
-        return min(PARTS, math.ceil(few / devices) * devices)
+        few = max(self.runs, len(self.blocks))
+        return min(BLOCKS_PER_CALL, math.ceil(few / self.devices) * self.devices)
 
     def __call__(self, agents: Agent, rows: np.ndarray, keys: np.ndarray) -> list[tuple[int, int]]:
         """Episodes solved and played by the agents in some rows, each with its own keys."""
         outcomes = np.zeros((len(rows), len(self.allowed) - 1), np.int8)
         played = np.zeros(len(rows), np.int32)
-        while parts := self._next(outcomes, played):
-            # Always as many where they are one program, if need be some of them again.
-            tests, numbers = np.resize(parts, (self.parts if self.together else len(parts), 2)).T
+        while chosen := self._next(outcomes, played):
+            # Always the same number where they are one program, if need be some of them again.
+            count = self.at_once if self.together else len(chosen)
+            tests, numbers = np.resize(chosen, (count, 2)).T
             allowed = self._allowed(outcomes, tests, numbers)
             found = self.play(agents, rows[tests], keys[tests, numbers], allowed)
-            for (test, number), part in zip(parts, found[: len(parts)], strict=True):
-                # Stretches that are all alike may have some episodes more than the test.
+            for (test, number), block in zip(chosen, found[: len(chosen)], strict=True):
+                # Blocks that are all alike may have some episodes more than the test.
                 mine = outcomes[test, self.starts[number] : self.starts[number + 1]]
-                mine[:] = part[: len(mine)]
+                mine[:] = block[: len(mine)]
                 played[test] = number + 1
         return [tally(outcome, self.allowed) for outcome in outcomes]
 
     def _next(self, outcomes: np.ndarray, played: np.ndarray) -> list[tuple[int, int]]:
-        """What to play now: of which test, and which of its stretches."""
-        count, left = len(self.stretches), []
+        """What to play now: (test, block) pairs."""
+        count, left = len(self.blocks), []
         for test, (outcome, number) in enumerate(zip(outcomes, played.tolist(), strict=True)):
             if number < count and _end(outcome[: self.starts[number]], self.allowed) is None:
                 left.append([(further, test) for further in range(number, count)])
         waiting = sorted(itertools.chain.from_iterable(left))
-        most = self.parts if self.together else len(left)
+        most = self.at_once if self.together else len(left)
         return [(test, number) for number, test in waiting[:most]]
 
     def _allowed(self, outcomes: np.ndarray, tests: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """How many failures some stretches may have, by what is known of those before."""
+        """How many failures some blocks may have, given the outcomes of earlier blocks."""
         beyond = self.starts[-1] + 1 - len(self.allowed)
         allowed = np.pad(self.allowed, (0, beyond), mode="edge")
         parts = [allowed[self.starts[n] : self.starts[n + 1] + 1] for n in numbers]
         return np.stack(parts) - (outcomes[tests] == FAILED).sum(1, dtype=np.int32)[:, None]
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _trial_keys(seeds: Int[Array, " runs"], report: Int[Array, ""], count: int) -> Array:
-    stream = jax.random.fold_in(jax.random.key(GOAL_STREAM), report)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(stream, seeds)
-    return jax.random.key_data(jax.vmap(lambda key: jax.random.split(key, count))(keys))
-
-
-def trial_keys(seeds: np.ndarray, report: int, stretches: int) -> np.ndarray:
-    """Keys for the stretches of each run's test at a report, the same in any company.
-
-    Their data, as numpy arrays: of those any rows can be taken without compiling for so many.
-    """
-    return np.asarray(_trial_keys(jnp.asarray(seeds), jnp.int32(report), stretches))

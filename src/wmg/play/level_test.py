@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Int
 
 from wmg import config
 from wmg.play import evaluate
-from wmg.play.evaluate import Chance, Episodes
+from wmg.play.evaluate import Episodes
+from wmg.play.streams import Chance, chance_of, test_key
 from wmg.settings import EnvSettings
 from wmg.tools import files, stats
 from wmg.tools.errors import BadInput
@@ -29,7 +30,7 @@ def _play(
 ) -> Episodes:
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
-        return evaluate.chance_of(env.spec, pkey, ekey, time)
+        return chance_of(env.spec, pkey, ekey, time)
 
     return evaluate.play(
         env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking
@@ -65,7 +66,7 @@ def play_levels(
     if not 0 <= thinking <= 10_000:
         raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
     lanes = min(1000, evaluate.lanes_for(count))
-    key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), seed)
+    key = test_key(seed)
     longer = env.with_limit(env.spec.max_steps + thinking)
     played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, lanes))
     return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)

@@ -1,16 +1,16 @@
-"""Who is in a batch of runs, and who has left it."""
+"""Tracks which runs of a batch are still training and keeps the finished ones."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from wmg.config import Hyper
-from wmg.learn.a3c import Run
+from wmg.learn.rule import Run
 from wmg.runs import hardware
 
 
-class Roster:
-    """The runs of a session: a batch that is trained, and those that have left it."""
+class ActiveRuns:
+    """The runs of a session: a batch that is trained, and finished runs that have left it."""
 
     def __init__(self, runs: Run, hyper: Hyper):
         self.runs, self.hyper = runs, hyper
@@ -18,14 +18,14 @@ class Roster:
         """Which run each row of the batch is."""
         self.gone: list[tuple[np.ndarray, Run]] = []
 
-    def dismiss(self, rows: np.ndarray) -> None:
-        """Let some rows go. The rest is trained by a program for so many."""
+    def drop(self, rows: np.ndarray) -> None:
+        """Drop finished runs; the remaining ones are recompiled at the smaller batch size."""
         stay = np.setdiff1d(np.arange(len(self.names)), rows)
         self.gone.append((self.names[rows], hardware.take_rows(self.runs, rows)))
         self.runs, self.hyper = hardware.take_rows((self.runs, self.hyper), stay)
         self.names = self.names[stay]
 
-    def everyone(self) -> Run:
+    def all(self) -> Run:
         """All runs, in their first order."""
         if not self.gone:
             return self.runs

@@ -15,17 +15,18 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg import config, registry
 from wmg.config import Config
 from wmg.envs.batch import Batch
-from wmg.runs import hardware, runfolder, train
+from wmg.runs import hardware
+from wmg.runs.task import make_task, stack_hypers
 from wmg.settings import EnvSettings
+from wmg.tools import machine
 from wmg.tools.errors import BadInput
 from wmg.types import Observation
 
 
 def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
-    env = registry.make_env(settings.env)
-    runs, hyper = train.start_runs(settings, env), train.stack_hypers(settings)
-    advance = hardware.over_runs(env, settings.t_max, settings.batched, settings.precision)
+    task = make_task(settings, None)
+    runs, hyper, advance = task.start(), stack_hypers(settings), task.advance()
 
     def go_on(steps: int) -> int:
         nonlocal runs
@@ -33,12 +34,12 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
         return int(np.sum(totals.steps))
 
     return {
-        **time_chunks(go_on, env.spec.max_steps * settings.batched.envs, seconds),
+        **time_chunks(go_on, task.spec.max_steps * settings.batched.envs, seconds),
         "runs": settings.runs,
         "batched": config.to_dict(settings.batched),
         "agent": settings.agent.name,
         "precision": hardware.computed_precision(settings.precision),
-        "hardware": runfolder.hardware(),
+        "hardware": machine.describe(),
     }
 
 
@@ -48,7 +49,7 @@ def measure_env(
     """Speed of an environment alone: random actions, new episodes as needed, and every
     observation written to memory."""
     env = registry.make_env(settings)
-    cores = runfolder.cores() if hardware.on_cpu() else 1
+    cores = machine.cores() if hardware.on_cpu() else 1
     if at_once is None:
         at_once = cores * (2048 if hardware.on_cpu() else 524_288)
     if not cores <= at_once <= 2**24 or at_once % cores:
@@ -71,7 +72,7 @@ def measure_env(
         "episodes": sum(int(one.episodes) for one in playing),
         "at_once": at_once,
         "env": config.to_dict(settings),
-        "hardware": runfolder.hardware(),
+        "hardware": machine.describe(),
     }
 
 

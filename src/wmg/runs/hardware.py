@@ -1,10 +1,10 @@
 """Spreading runs over the hardware: the only place that batches.
 
-On an accelerator many runs are one program, split over the devices. On a CPU, where batched
-small products are slow, each run is the single-run program; its result is then the same, bit for
-bit, in any company, for as many threads as XLA has. A run in many environments is a program of
-its own, whose environments are split over the devices. The environment is always an argument of
-the program: whatever arrays it holds are not compiled into it.
+On an accelerator many runs are one program, split over the devices. On a CPU, where batched small
+products are slow, each run is the single-run program; its result then does not depend on the other
+runs of the batch. A run in many environments is a program of its own, whose environments are split
+over the devices. A run on the host's environments plays one after the other. The environment is
+always an argument of the program: the arrays it holds are not compiled into it.
 """
 
 import concurrent.futures
@@ -20,18 +20,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from wmg.config import Batched, Hyper, Precision
-from wmg.learn import a3c, ppo
-from wmg.learn.a3c import Run, Totals
-from wmg.play import evaluate
-from wmg.runs import runfolder
+from wmg.config import Goal, Hyper, Precision
+from wmg.learn.rule import Rule, Run, Totals
+from wmg.play import evaluate, goal_test
+from wmg.play.goal_test import GoalTester, Play
+from wmg.tools.machine import cores
 from wmg.types import Agent, Env
 
-ALONE = Batched()
-"""Each run in one environment."""
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
-Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
+runs or of each."""
 
 
 def take(tree: Tree, rows: Any) -> Tree:
@@ -68,54 +67,50 @@ def computed_precision(precision: Precision) -> Precision:
 
 
 def over_runs(
-    env: Env,
-    t_max: int,
-    many: Batched = ALONE,
-    precision: Precision = "float32",
-    backend: str | None = None,
+    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> Advance:
-    """The function that trains a batch of runs, all up to a step or each up to its own."""
-    if many.envs > 1:
-        rule = functools.partial(ppo.train_until, t_max=t_max, settings=many, precision=precision)
-    else:
-        rule = functools.partial(a3c.train_until, t_max=t_max)
+    """The function that trains a batch of runs by a rule."""
 
-    def train_until(
-        env: Env, hyper: Hyper, run: Run, until: jax.Array, **how: Any
+    def advance(
+        env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
     ) -> tuple[Run, Totals]:
         with products(precision, backend):
-            return rule(env, hyper, run, until, **how)
+            return rule.advance(env, hyper, run, until, batch)
 
     if on_cpu(backend):
-        one = jax.jit(train_until, compiler_options=cpu_options(), donate_argnums=2)
+        one = jax.jit(advance, compiler_options=cpu_options(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
-    if many.envs > 1:
-        return functools.partial(_split_environments, jax.jit(train_until, donate_argnums=2), env)
-    # Unrolled, a window is one sequence of kernels without the loop's bookkeeping.
-    together = {"unroll": min(t_max, env.spec.max_steps, 12), "batch": "batch"}
+    if rule.spread == "envs":
+        return functools.partial(_split_environments, jax.jit(advance, donate_argnums=2), env)
 
-    def batch(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
-        one = lambda h, r, u: train_until(env, h, r, u, **together)  # noqa: E731
+    def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
+        one = functools.partial(advance, env, batch="batch")
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
-    return functools.partial(_split_over_devices, batch, {}, env)
+    return functools.partial(_split_over_devices, mapped, {}, env)
+
+
+def goal_tester(
+    env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
+) -> GoalTester:
+    """Tests of the runs of a batch, in the form that suits the hardware."""
+    together = not on_cpu(backend)
+    lanes = goal_test.LANES if together else goal_test.LANES_ON_CPU
+    play = over_agents(env, lanes, precision, backend)
+    return GoalTester(goal, runs, play, together, jax.device_count())
 
 
 def over_agents(
     env: Env, lanes: int, precision: Precision = "float32", backend: str | None = None
 ) -> Play:
-    """The function that plays a stretch of episodes with each of some agents of a batch.
-
-    It takes the batch, the rows to play, the data of a key for each and how many failures each
-    is allowed; it gives the outcomes of the episodes, a row for each agent.
-    """
+    """The function that plays a block of episodes with each of some agents of a batch."""
 
     def play(
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
         key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
         with products(precision, backend):
-            return evaluate.play_stretch(env, agent, key, allowed, width, ahead=not on_cpu(backend))
+            return evaluate.play_block(env, agent, key, allowed, width, ahead=not on_cpu(backend))
 
     if on_cpu(backend):
         one = jax.jit(play, compiler_options=cpu_options())
@@ -152,7 +147,7 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
     """The results of `work(0)` to `work(count - 1)`, as many at a time as there are cores."""
     if count == 1:
         return [work(0)]
-    pool = concurrent.futures.ThreadPoolExecutor(runfolder.cores())
+    pool = concurrent.futures.ThreadPoolExecutor(cores())
     try:
         return list(pool.map(work, range(count)))
     finally:  # whoever interrupts does not wait for what is being computed

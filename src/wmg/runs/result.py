@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from wmg.config import Config
-from wmg.learn.a3c import Run, Totals
+from wmg.learn.rule import Run, Totals
 from wmg.play import goal_test
-from wmg.play.goal_test import Trial
+from wmg.play.goal_test import GoalTest
 from wmg.runs import hardware
 from wmg.types import Agent, EnvSpec
 
@@ -48,7 +48,7 @@ class Result:
     seconds: float
     finished: bool
     folder: pathlib.Path | None = None
-    trials: list[list[Trial]] = dataclasses.field(default_factory=list)
+    tests: list[list[GoalTest]] = dataclasses.field(default_factory=list)
     """The tests of each run, if it has a goal."""
     testing: float = 0.0
     """Of the seconds, how many were spent on these tests."""
@@ -63,8 +63,8 @@ class Result:
         goal = self.config.goal
         if goal is None:
             return []
-        runs = zip(self.trials, self.starts or [0] * len(self.trials), strict=True)
-        return [goal_test.crossing(trials, goal, start) for trials, start in runs]
+        runs = zip(self.tests, self.starts or [0] * len(self.tests), strict=True)
+        return [goal_test.crossing(tests, goal, start) for tests, start in runs]
 
     @property
     def diverged(self) -> np.ndarray:
@@ -84,8 +84,8 @@ class Result:
     def best(self) -> int:
         """The run with the highest final score, of those that did not diverge; of runs with a
         goal, the one with the best last test."""
-        if self.trials:
-            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.trials]))
+        if self.tests:
+            return int(np.argmax([t[-1].rate if t else -1.0 for t in self.tests]))
         final = np.array([self.final_score(run) for run in range(len(self.diverged))])
         return int(np.argmax(np.where(np.isnan(final) | self.diverged, -np.inf, final)))
 

@@ -22,7 +22,7 @@ def work(
     name: str,
     count: int,
     resources: Resources,
-    lanes: int,
+    at_once: int,
     make_objective: Callable[[dict], Objective],
 ) -> list[int]:
     """How many runs each of `count` workers has done, once all have ended."""
@@ -42,9 +42,11 @@ def work(
         scheduling_strategy="SPREAD",
     )
     loop = place(_work)
-    return ray.get([loop.remote(storage, name, lanes, make_objective) for _ in range(count)])
+    return ray.get([loop.remote(storage, name, at_once, make_objective) for _ in range(count)])
 
 
-def _work(storage: str, name: str, lanes: int, make_objective: Callable[[dict], Objective]) -> int:
+def _work(
+    storage: str, name: str, at_once: int, make_objective: Callable[[dict], Objective]
+) -> int:
     """The loop that `wmg tune worker` runs, in a process of Ray's."""
-    return worker.work(storage, name, make_objective, lanes=lanes, say=print).runs
+    return worker.work(storage, name, make_objective, at_once=at_once, say=print).runs

@@ -43,7 +43,7 @@ class Search:
 
     sizes: tuple[int, ...]
     """How many values each hyperparameter has."""
-    metric: Literal["mean", "median"] = "mean"
+    average: Literal["mean", "median"] = "mean"
     """What the paper calls Metric: how the scores of a run set are made one number."""
     maximise: bool = True
     n_init: int = 0
@@ -51,15 +51,15 @@ class Search:
     start: Point | None = None
     """The centre of these first draws, instead of the whole grid."""
     axes: tuple[int, ...] | None = None
-    """Without lanes: the hyperparameters that may change, by index; None for all."""
-    lanes: int = 1
+    """With one run at a time: the hyperparameters that may change, by index; None for all."""
+    at_once: int = 1
     """How many runs a worker proposes at once, all of the same shapes."""
     shapes: tuple[int, ...] = ()
-    """With lanes: the hyperparameters that must be the same in all of them."""
+    """With several runs at once: the hyperparameters that must be the same in all of them."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The hyperparameters that lanes may differ in."""
+        """The hyperparameters in which runs of one batch may differ."""
         return tuple(i for i in range(len(self.sizes)) if i not in self.shapes)
 
 
@@ -75,7 +75,7 @@ def neighbourhood(
     return points
 
 
-def metric(search: Search, scores: Sequence[float]) -> float:
+def average(search: Search, scores: Sequence[float]) -> float:
     """The paper's Metric of a run set, with the sign that makes higher better.
 
     The mean of +inf and -inf is undefined: such a run set is the worst.
@@ -83,7 +83,7 @@ def metric(search: Search, scores: Sequence[float]) -> float:
     if len(scores) == 1:  # as most are, and numpy is slow for those
         value = scores[0]
     else:
-        value = float(np.mean(scores) if search.metric == "mean" else np.median(scores))
+        value = float(np.mean(scores) if search.average == "mean" else np.median(scores))
     if math.isnan(value):
         return -math.inf
     return value if search.maximise else -value
@@ -92,21 +92,21 @@ def metric(search: Search, scores: Sequence[float]) -> float:
 @np.errstate(invalid="ignore")  # infinite scores of both signs
 def centres(search: Search, runs: Runs) -> list[Point]:
     """The run sets with the best Metric: one, but for ties."""
-    metrics = {point: metric(search, scores) for point, scores in runs.scores.items()}
-    best = max(metrics.values(), default=None)
-    return [point for point, value in metrics.items() if value == best]
+    averages = {point: average(search, scores) for point, scores in runs.scores.items()}
+    best = max(averages.values(), default=None)
+    return [point for point, value in averages.items() if value == best]
 
 
 @np.errstate(invalid="ignore")
 def path(search: Search, history: Iterable[tuple[Point, float]]) -> list[Point]:
     """The centre after each result, the first of those that are tied."""
     scores: dict[Point, list[float]] = {}
-    metrics: dict[Point, float] = {}
+    averages: dict[Point, float] = {}
     points = []
     for point, score in history:
         scores.setdefault(point, []).append(score)
-        metrics[point] = metric(search, scores[point])
-        points.append(max(metrics, key=metrics.__getitem__))
+        averages[point] = average(search, scores[point])
+        points.append(max(averages, key=averages.__getitem__))
     return points
 
 
@@ -132,19 +132,19 @@ def distribution(search: Search, runs: Runs) -> dict[Point, float]:
 def propose(search: Search, runs: Runs, generator: np.random.Generator) -> Point:
     """The point to run next: a draw from `distribution`, or from the start of the search.
 
-    With lanes, groups of points that share all shapes are drawn first, by the same rule: they
-    are the shapes of the centre's neighbourhood, each with the centre's numbers and those one
-    step from them, weighted by how many batches they are behind.
+    With several runs at once, groups of points that share all shapes are drawn first, by the same
+    rule: they are the shapes of the centre's neighbourhood, each with the centre's numbers and
+    those one step from them, weighted by how many batches they are behind.
     """
     centre = _centre(search, runs, generator)
     if centre is None:
         return _anywhere(search, generator)
-    if search.lanes == 1:
+    if search.at_once == 1:
         return _draw(neighbourhood(centre, search.sizes, search.axes), runs, generator)
     shapes = neighbourhood(centre, search.sizes, search.shapes)
     groups = [neighbourhood(point, search.sizes, search.numbers) for point in shapes]
     counts = np.array([sum(map(runs.count, group)) for group in groups])
-    behind = counts.max() + search.lanes - counts
+    behind = counts.max() + search.at_once - counts
     group = groups[generator.choice(len(groups), p=behind / behind.sum())]
     return _draw(group, runs, generator)
 
@@ -152,7 +152,7 @@ def propose(search: Search, runs: Runs, generator: np.random.Generator) -> Point
 def propose_beside(
     search: Search, runs: Runs, first: Point, generator: np.random.Generator
 ) -> Point:
-    """A point for another lane beside `first`, which is counted already, with its shapes."""
+    """A point for another run beside `first`, which is counted already, with its shapes."""
     centre = _centre(search, runs, generator)
     numbers = _anywhere(search, generator) if centre is None else centre
     same = tuple(

@@ -59,7 +59,7 @@ def _draw_runs(axes: Any, shared: Shared, history: list[tuple[dgd.Point, float]]
 def _draw_way(axes: Any, shared: Shared, history: list[tuple[dgd.Point, float]]) -> None:
     """A band for each hyperparameter, from its lowest value to its highest, and the centre."""
     sizes = tuple(map(len, shared.grid.values()))
-    search = dgd.Search(sizes, shared.plan.metric, shared.maximise)
+    search = dgd.Search(sizes, shared.plan.average, shared.maximise)
     way = np.array(dgd.path(search, history))
     numbers = np.arange(1, len(history) + 1)
     last = way[-1]

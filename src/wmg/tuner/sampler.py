@@ -42,10 +42,10 @@ class DGDSampler(BaseSampler):
         self,
         grid: Mapping[str, Iterable[Any]],
         *,
-        metric: Literal["mean", "median"] = "mean",
+        average: Literal["mean", "median"] = "mean",
         n_init: int = 0,
         start: Mapping[str, Any] | None = None,
-        lanes: int = 1,
+        at_once: int = 1,
         shapes: Sequence[str] = (),
         seed: int | None = None,
     ):
@@ -58,10 +58,10 @@ class DGDSampler(BaseSampler):
         self._names = list(self.grid)
         self._search = dgd.Search(
             sizes=tuple(map(len, self.grid.values())),
-            metric=metric,
+            average=average,
             n_init=n_init,
             start=None if start is None else self.locate(start),
-            lanes=lanes,
+            at_once=at_once,
             shapes=tuple(self._names.index(name) for name in shapes),
         )
         self._seed = seed

@@ -40,7 +40,7 @@ class Plan:
     until_settled: bool = True
     """...or as soon as its best run set is stable."""
     sampler: Literal["dgd", "tpe", "random"] = "dgd"
-    metric: Literal["mean", "median"] = "mean"
+    average: Literal["mean", "median"] = "mean"
     """What makes one number of the scores of a run set."""
     n_init: int = 0
     start: dict | None = None
@@ -125,12 +125,12 @@ def create(storage: str, name: str, plan: Plan, grid: Grid, maximise: bool) -> N
 
 
 @contextlib.contextmanager
-def opened(storage: str, name: str, lanes: int = 1) -> Iterator[Shared]:
-    """A study that `create` has made, ready for a worker with so many lanes."""
+def opened(storage: str, name: str, at_once: int = 1) -> Iterator[Shared]:
+    """A study that `create` has made, ready for a worker that does `at_once` runs together."""
     url = full_url(storage)
     with connected(url) as database:
         plan, grid, study = _read_plan(url, name, database)
-        study.sampler = make_sampler(plan, grid, lanes)
+        study.sampler = make_sampler(plan, grid, at_once)
         yield Shared(url, study, database, plan, grid, _identity(url))
 
 
@@ -143,16 +143,19 @@ def _read_plan(url: str, name: str, database: RDBStorage) -> tuple[Plan, Grid, S
         raise BadInput(f"{missing}: make it with wmg tune create") from None
     if PLAN not in attributes:
         raise BadInput(f"study {name!r} in {show_url(url)} was not made by wmg tune create")
-    return config.from_dict(Plan, attributes[PLAN], "plan"), attributes[sampler.GRID], study
+    plan = dict(attributes[PLAN])
+    if "metric" in plan:  # as version 0.1 called it
+        plan["average"] = plan.pop("metric")
+    return config.from_dict(Plan, plan, "plan"), attributes[sampler.GRID], study
 
 
-def make_sampler(plan: Plan, grid: Grid, lanes: int = 1) -> BaseSampler:
+def make_sampler(plan: Plan, grid: Grid, at_once: int = 1) -> BaseSampler:
     """What chooses the next run."""
     if plan.sampler != "dgd":  # without a seed: workers must not all choose the same
         return TPESampler() if plan.sampler == "tpe" else RandomSampler()
     return DGDSampler(
-        grid, metric=plan.metric, n_init=plan.n_init, start=plan.start,
-        lanes=lanes, shapes=plan.shapes, seed=plan.seed,
+        grid, average=plan.average, n_init=plan.n_init, start=plan.start,
+        at_once=at_once, shapes=plan.shapes, seed=plan.seed,
     )  # fmt: skip
 
 

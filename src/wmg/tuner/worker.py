@@ -55,7 +55,7 @@ class Stopped(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
+class ClaimedTrial:
     """A run that this worker has taken."""
 
     number: int
@@ -82,7 +82,7 @@ class Finished:
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
+class WorkDone:
     """What a worker has done."""
 
     runs: int
@@ -95,25 +95,25 @@ def work(
     name: str,
     make_objective: Callable[[dict], Objective],
     *,
-    lanes: int = 1,
+    at_once: int = 1,
     limit: int | None = None,
     patience: float = PATIENCE,
     say: Callable[[str], None] = lambda text: None,
-) -> Summary:
+) -> WorkDone:
     """Do runs of a study until it is finished or settled, or `limit` of them are done.
 
-    `make_objective` is given the study's task. `lanes` runs are taken at a time.
+    `make_objective` is given the study's task. `at_once` runs are taken at a time.
     """
-    with Desk(storage, name, lanes, patience) as desk:
+    with Desk(storage, name, at_once, patience) as desk:
         objective = make_objective(desk.shared.plan.task)
         for kept in kept_results(desk.shared.url, name):
             say(deliver_kept(desk, kept))
         done, failures = 0, 0
         while limit is None or done < limit:
-            most = lanes if limit is None else min(lanes, limit - done)
+            most = at_once if limit is None else min(at_once, limit - done)
             desk.insist(desk.monitor.free_lost_runs)
             if reason := desk.insist(ended):
-                return Summary(done, reason)
+                return WorkDone(done, reason)
             claims = desk.insist(lambda shared, most=most: take(shared, most))
             if not claims:  # others do the last runs: wait, in case one of them is lost
                 time.sleep(min(1.0, desk.shared.plan.beat))
@@ -123,11 +123,11 @@ def work(
                     done, failures = (done, failures + 1) if fault else (done + len(batch), 0)
                     if failures >= MOST_FAILURES:
                         raise Stopped(f"{failures} runs in a row failed, the last with {fault}")
-        return Summary(done, "it has done its share")
+        return WorkDone(done, "it has done its share")
 
 
 def attempt(
-    desk: "Desk", objective: Objective, batch: list[Claim], say: Callable[[str], None]
+    desk: "Desk", objective: Objective, batch: list[ClaimedTrial], say: Callable[[str], None]
 ) -> str:
     """Do some runs together. If they fail, mark them so and return the reason."""
     try:
@@ -147,8 +147,8 @@ def attempt(
 class Desk:
     """A worker's hold on a study, which outlives breaks of the connection."""
 
-    def __init__(self, storage: str, name: str, lanes: int, patience: float):
-        self.place, self.patience = (storage, name, lanes), patience
+    def __init__(self, storage: str, name: str, at_once: int, patience: float):
+        self.place, self.patience = (storage, name, at_once), patience
         self.monitor = Monitor()
 
     def __enter__(self) -> "Desk":
@@ -239,7 +239,7 @@ def add_run(shared: Shared, point: Point, **options: Any) -> None:
     shared.study.add_trial(create_trial(params=params, distributions=space, **options))
 
 
-def take(shared: Shared, most: int) -> list[Claim]:
+def take(shared: Shared, most: int) -> list[ClaimedTrial]:
     """Up to so many runs that are free, lost ones of others first.
 
     Workers that look at the same moment may begin one run too many each; it counts like any.
@@ -256,7 +256,7 @@ def take(shared: Shared, most: int) -> list[Claim]:
         return claims + [_take_one(shared) for _ in range(free - 1)]
 
 
-def _take_one(shared: Shared) -> Claim:
+def _take_one(shared: Shared) -> ClaimedTrial:
     search, token = DGDSampler(shared.grid), uuid.uuid4().hex
     while True:
         # If this worker is stalled here, another may free the run: then this one takes the next.
@@ -265,18 +265,18 @@ def _take_one(shared: Shared) -> Claim:
             trial.set_user_attr(TOKEN, token)
             point = search.point(trial)
             assert point is not None
-            return Claim(trial.number, trial._trial_id, token, point, shared.values(point))
+            return ClaimedTrial(trial.number, trial._trial_id, token, point, shared.values(point))
 
 
-def alike(claims: list[Claim], shapes: tuple[str, ...]) -> list[list[Claim]]:
+def alike(claims: list[ClaimedTrial], shapes: tuple[str, ...]) -> list[list[ClaimedTrial]]:
     """The runs in groups that can be done together."""
-    groups: dict[tuple, list[Claim]] = {}
+    groups: dict[tuple, list[ClaimedTrial]] = {}
     for claim in claims:
         groups.setdefault(tuple(claim.values[name] for name in shapes), []).append(claim)
     return list(groups.values())
 
 
-def do(desk: Desk, objective: Objective, batch: list[Claim]) -> list[Finished]:
+def do(desk: Desk, objective: Objective, batch: list[ClaimedTrial]) -> list[Finished]:
     """Do some runs together and deliver their scores."""
     began, shared = time.monotonic(), desk.shared
     seed = seed_of(shared.study.study_name, batch[0].number)
@@ -309,7 +309,7 @@ def seed_of(study: str, number: int) -> int:
 
 
 @contextlib.contextmanager
-def alive(desk: Desk, claims: list[Claim]) -> Iterator[None]:
+def alive(desk: Desk, claims: list[ClaimedTrial]) -> Iterator[None]:
     """Meanwhile, count the beats of these runs and look for lost ones of others.
 
     If interrupted, free these runs.
@@ -366,7 +366,7 @@ def _token(trial: FrozenTrial) -> str | None:
     return trial.user_attrs.get(TOKEN)
 
 
-def give_up(shared: Shared, batch: list[Claim], fault: str) -> None:
+def give_up(shared: Shared, batch: list[ClaimedTrial], fault: str) -> None:
     """Mark runs as failed: they are not done again unless proposed again."""
     for claim in batch:
         with contextlib.suppress(UpdateFinishedTrialError, ValueError):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.play.evaluate import TEST_STREAM, Chance, chance_of
+from wmg.play.streams import Chance, chance_of, test_key
 from wmg.types import Env, EnvSpec, Observation, Step
 
 TEST_SEED = 1
@@ -18,7 +18,7 @@ TEST_SEED = 1
 
 def episode_key(seed: Int[Array, ""] | int) -> PRNGKeyArray:
     """The key of an episode of `wmg eval`."""
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(TEST_STREAM), TEST_SEED), seed)
+    return jax.random.fold_in(test_key(TEST_SEED), seed)
 
 
 def chance(spec: EnvSpec, seed: Int[Array, ""] | int, time: Int[Array, ""] | int) -> Chance:

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Int
 from wmg import config
 from wmg.config import Config
 from wmg.envs.scenery import Scenery
+from wmg.play.act import sample
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
 from wmg.viewer import recording
@@ -205,7 +206,7 @@ def think(
     that are; its policy; and the action it chooses at that time."""
     output, present = attend(agent, observation, memory, jnp.asarray(on))
     noise, _ = chance(spec, seed, time)
-    choice = jnp.argmax(output.logits + jnp.where(greedy, 0.0, noise))
+    choice = sample(output.logits, jnp.where(greedy, 0.0, noise))
     return output, present, jax.nn.softmax(output.logits), choice
 
 

@@ -120,9 +120,10 @@ def test_the_agent_joins_image_and_vector_then_remembers_then_decides():
 
 
 def test_every_layer_can_have_its_weight_gradient_deferred():
-    seen, memory = observe(), AGENT.initial_memory()
-    plans = deferred.find_plans(AGENT, lambda agent: agent(seen, memory))
-    assert len(plans) == 10 and None not in plans
+    step = lambda agent, memory, seen: (memory, agent(seen, memory).value)  # noqa: E731
+    many = jax.tree.map(lambda x: x[None], observe())
+    uses, read = deferred.find_uses(step, AGENT, AGENT.initial_memory(), many)
+    assert len({use.place for use in uses}) == 10 and not read
 
 
 def test_many_runs_make_no_convolution_when_differentiated():

@@ -17,7 +17,7 @@ from wmg.agents.wmg import kernels as fused
 from wmg.agents.wmg.agent import WMG
 from wmg.agents.wmg.transformer import Transformer
 from wmg.config import Batched, Hyper
-from wmg.learn import ppo
+from wmg.learn.ppo import PPO
 
 ENVS, NODES, HEADS, SIZE = 3, 11, 2, 32
 
@@ -178,7 +178,7 @@ def a_gpu(monkeypatch, count=1, generation="9.0"):
 
 def kernels_for(agent, precision):
     observation = jax.eval_shape(lambda: PROBE.reset(jax.random.key(0))[1])
-    ready = agent.for_many(observation, precision)
+    ready = agent.specialise(observation, precision)
     return isinstance(ready.transformer, fused.FusedTransformer)
 
 
@@ -207,14 +207,15 @@ def test_a_round_of_training_with_them_learns_the_same(agent, monkeypatch):
     hyper = Hyper(learning_rate=1e-3, adam_eps=1e-3, grad_clip=1e3)
 
     def after_a_round():
-        run = ppo.start_run(PROBE, agent, jax.random.key(1), MANY.envs)
-        return jax.jit(lambda run: ppo.one_round(PROBE, hyper, run, 5, MANY, "bfloat16"))(run)
+        rule = PPO(5, MANY, "bfloat16")
+        run = rule.start(PROBE, agent, jax.random.key(1))
+        return jax.jit(rule.one_round)(PROBE, hyper, run)
 
     plain, plain_totals = after_a_round()
     kernels = fused.FusedTransformer.of
     nodes = 1 + 3
     monkeypatch.setattr(
-        WMG, "for_many",
+        WMG, "specialise",
         lambda self, *_: eqx.tree_at(
             lambda a: a.transformer, self, kernels(self.transformer, nodes)
         ),

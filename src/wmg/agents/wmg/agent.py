@@ -151,7 +151,7 @@ class WMG(ActorCriticAgent[Memory]):
         summary = Summary(core, self._remember(core, observation, memory), attention)
         return self.output(summary), there & on
 
-    def for_many(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
+    def specialise(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
         """With kernels in place of the Transformer, where there are some for it: they compute in
         bfloat16, on one NVIDIA GPU that can."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:

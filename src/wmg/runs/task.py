@@ -1,0 +1,159 @@
+"""What is trained: runs by a learning rule, in a compiled environment or on the host's.
+
+A task starts a batch of runs, advances it and tests it. The session loop knows no more of it.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wmg import registry
+from wmg.config import Batched, Config, Hyper
+from wmg.learn.a3c import A3C
+from wmg.learn.host import HostRule, empty_env
+from wmg.learn.ppo import PPO
+from wmg.learn.rule import Rule, Run
+from wmg.play.goal_test import GoalTester
+from wmg.play.host import Host
+from wmg.runs import hardware
+from wmg.runs.hardware import Advance
+from wmg.tools.errors import BadInput
+from wmg.types import Env, EnvSpec
+
+
+def rule_for(settings: Config) -> Rule:
+    """The learning rule that the settings ask for."""
+    if settings.rule == "ppo":
+        return PPO(settings.t_max, settings.batched, settings.precision)
+    return A3C(settings.t_max)
+
+
+def start_runs(settings: Config, env: Env) -> Run:
+    """New runs. Each depends on its own seed alone, never on the batch it is in."""
+    rule = rule_for(settings)
+
+    def start(env: Env, seed: jax.Array) -> Run:
+        akey, rkey = jax.random.split(jax.random.key(seed))
+        agent = registry.make_agent(settings.agent, env.spec, akey)
+        return rule.start(env, agent, rkey)
+
+    def start_all(env: Env, seeds: jax.Array) -> Run:
+        # Not vmapped: it is done once, and the program of one run compiles in half the time.
+        return jax.lax.map(functools.partial(start, env), seeds)
+
+    return jax.jit(start_all)(env, settings.seed + jnp.arange(settings.runs))
+
+
+def stack_hypers(settings: Config) -> Hyper:
+    """The numbers of all runs as arrays."""
+    return jax.tree.map(lambda *x: jnp.array(x, jnp.float32), *settings.hypers())
+
+
+class Task(abc.ABC):
+    """A batch of runs to train."""
+
+    def __init__(self, settings: Config, env: Env):
+        self.settings, self.env = settings, env
+        """On the host, an environment that shows zeros."""
+        self.one_program = False
+        """Whether the batch is one program, which is compiled anew for fewer runs."""
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.env.spec
+
+    def start(self) -> Run:
+        """New runs."""
+        return start_runs(self.settings, self.env)
+
+    def shape(self) -> Run:
+        """The shapes of the runs."""
+        return jax.eval_shape(self.start)
+
+    def begin(self, runs: Run) -> Run:
+        """Make runs ready to go on, new ones or saved ones."""
+        return runs
+
+    @abc.abstractmethod
+    def advance(self) -> Advance:
+        """The function that trains the runs."""
+
+    def tester(self) -> GoalTester | None:
+        """What tests the runs, if they have a goal."""
+        return None
+
+
+class CompiledTask(Task):
+    """Runs in an environment that is compiled with the agent."""
+
+    def __init__(self, settings: Config, env: Env):
+        super().__init__(settings, env)
+        self.rule = rule_for(settings)
+        self.one_program = not hardware.on_cpu() and self.rule.spread == "runs"
+
+    def advance(self) -> Advance:
+        return hardware.over_runs(self.rule, self.env, self.settings.precision)
+
+    def tester(self) -> GoalTester | None:
+        settings = self.settings
+        if settings.goal is None:
+            return None
+        return hardware.goal_tester(self.env, settings.goal, settings.runs, settings.precision)
+
+
+class HostTask(Task):
+    """Runs in environments of the host, one run after the other."""
+
+    def __init__(self, settings: Config, hosts: Sequence[Host]):
+        if settings.env is not None or settings.goal is not None:
+            raise BadInput(
+                "training on the host takes settings whose env and goal are None, got "
+                f"env = {settings.env!r}, goal = {settings.goal!r}"
+            )
+        super().__init__(settings, empty_env(hosts[0].spec))
+        share, left = divmod(len(hosts), settings.runs)
+        if left:
+            raise BadInput(f"{settings.runs} runs cannot share {len(hosts)} host environments")
+        rule, rows = rule_for(settings), range(settings.runs)
+        each = [hosts[run * share : (run + 1) * share] for run in rows]
+        self.rules = [HostRule(rule, mine, _compile()) for mine in each]
+
+    def begin(self, runs: Run) -> Run:
+        """The runs at the start of new episodes: those of the host cannot be restored."""
+        count = 1 if self.settings.batched == Batched() else self.settings.batched.envs
+        begun = [
+            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * count)
+            for index, rule in enumerate(self.rules)
+        ]
+        return hardware.stack(begun)
+
+    def advance(self) -> Advance:
+        def advance(hyper: Hyper, runs: Run, until: np.ndarray | int) -> tuple:
+            untils, done = np.broadcast_to(until, len(self.rules)), []
+            with hardware.products(self.settings.precision):
+                for index, rule in enumerate(self.rules):
+                    numbers, run = hardware.take_rows((hyper, runs), index)
+                    done.append(rule.advance(numbers, run, int(untils[index])))
+            return hardware.stack(done)
+
+        return advance
+
+
+@functools.cache
+def _compile() -> Callable[..., Callable]:
+    if hardware.on_cpu():
+        return functools.partial(jax.jit, compiler_options=hardware.cpu_options())
+    return jax.jit
+
+
+def make_task(settings: Config, env: Env | Host | Sequence[Host] | None) -> Task:
+    """The task of the settings, in the environment they describe or in the user's own."""
+    if isinstance(env, Host):
+        return HostTask(settings, [env])
+    if isinstance(env, Sequence):
+        return HostTask(settings, env)
+    return CompiledTask(settings, registry.make_env(settings.env, env))
