@@ -51,7 +51,7 @@ class Linear(eqx.Module):
         return Linear(dy.T @ x, dy.sum(0))
 
     def split(self, *blocks: int) -> "tuple[Blocks, ...]":
-        """Equal parts of the layer, from its first outputs to its last, each in so many blocks."""
+        """Equal parts of the layer, by its outputs; part i has `blocks[i]` blocks."""
         weights, biases = (jnp.split(array, len(blocks)) for array in (self.weight, self.bias))
         inputs = self.weight.shape[1]
         return tuple(

@@ -1,4 +1,4 @@
-"""Many environments at once, each of which starts a new episode by itself when one ends.
+"""Many environments at once, with a new episode where one ends.
 
 A new episode is worth many steps, so it is drawn only where it is needed: the environments that
 are done are gathered, a fixed number at a time, and only those are reset. Every episode is a

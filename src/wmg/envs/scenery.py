@@ -1,4 +1,4 @@
-"""What the viewer must know of an environment to show more than its picture."""
+"""How an environment tells the viewer to show more than its picture."""
 
 import dataclasses
 import pathlib
@@ -17,12 +17,12 @@ class Choice:
 
     label: str
     kind: str
-    """What is asked for: 'number', 'text' or 'lines'."""
+    """The kind of input: 'number', 'text' or 'lines'."""
     hint: str
     """An example."""
     start: Callable[[Any, Any, int, Reset], tuple[int, Any]]
-    """(environment, what was asked for, last seed, reset) to the seed of the episode and the state
-    it starts from, None for that of the seed. A ValueError says in one sentence what is wrong."""
+    """(environment, user's input, last seed, reset) to the seed of the episode and its first state
+    (None: the seed's own). Raises ValueError with one sentence if the input is wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Scenery:
     """(name, key) of each action, as a browser calls keys; without a key ''."""
     describe: Callable[[Any, Observation], dict[str, Any]]
     """A state as JSON. What every scene has: `says`, a sentence; `brief`, a few letters for a
-    timeline; `places`, where the Factors are, in order, None for one that is not there."""
+    timeline; `places`, where the Factors are, in order, None if absent."""
     choices: dict[str, Choice] = dataclasses.field(default_factory=dict)
     observe: Callable[[Any, Any], Observation] | None = None
     """(environment, state, as jax arrays) to what an agent sees, if a choice gives states."""

@@ -1,10 +1,10 @@
 """The environments as Gymnasium's: `gym.make("wmg/BabyAI-GoToLocal-v0", observation="factored")`.
 
 Needs the extra `gym`. Importing this module registers all environments of `wmg.registry`;
-`register()` adds those that came later. `gym.make` gives one of them, `gym.make_vec` many that take
-their steps in one compiled program. An environment of your own needs no registration:
-`GymEnv(MyEnv())`, `GymVectorEnv(MyEnv(), num_envs=64)`. What it tells of itself are the methods
-`bounds`, `info`, `picture` and `text` of `wmg.types.Env`.
+`register()` adds environments that were registered later. `gym.make` returns one environment,
+`gym.make_vec` many in one compiled program. An environment of your own needs no registration:
+`GymEnv(MyEnv())`, `GymVectorEnv(MyEnv(), num_envs=64)`. Its methods `bounds`, `info`,
+`picture` and `text` (`wmg.types.Env`) are used.
 
 An observation that is a Core alone is an array. Any other is a dictionary: "core", "image" if
 there is one, and for each type of Factors, say "objects", their rows and, in "objects_present",
@@ -111,7 +111,7 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         self._told: Info = {}
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
-        """New episodes everywhere. The seed is that of the whole, not of any one of them."""
+        """New episodes everywhere. One seed serves the whole batch."""
         if options and "reset_mask" in options:
             raise BadInput("all environments are reset at once: reset_mask is not supported")
         super().reset(seed=seed)
@@ -285,7 +285,7 @@ def _take_each(seen: Seen, mask: Bool[np.ndarray, " envs"]) -> np.ndarray:
 
 
 IDS: dict[str, dict[str, Any]] = {}
-"""What is registered, and the settings that a name stands for."""
+"""Registered names, and the settings of each."""
 
 
 def register() -> None:

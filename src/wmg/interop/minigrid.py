@@ -41,7 +41,7 @@ class Factored(gymnasium.Wrapper[Any, int, Any, int], RecordConstructorArgs):
     An observation is a dictionary: `core` (63 numbers), `objects` (a row of 29 for each thing in
     view) and `objects_present` (which rows are things). With `clauses`, which compound missions
     need, `clauses` has a row of 38 for each clause, and `clauses_present` says which rows are
-    clauses; the Core then holds the one that is named first among those to be done first.
+    clauses; the Core then holds the first clause of the first stage.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Factored(gymnasium.Wrapper[Any, int, Any, int], RecordConstructorArgs):
         self.clauses, self.reward = clauses, reward
         self.mission = np.zeros(missions.SIZE, np.float32)
         self.rows: Seen = {}
-        """What is said of the clauses in every observation of the episode."""
+        """The part of every observation of the episode that describes the clauses."""
         shapes = {"core": (encode.CORE,), "objects": (self.things, encode.FACTOR)}
         flags = {"objects_present": self.things}
         if clauses:

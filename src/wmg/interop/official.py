@@ -202,7 +202,7 @@ def _norm(name: str, layer: LayerNorm) -> Named:
 
 
 def infer_agent(weights: Weights, heads: int | None = None) -> WMGSettings | GRUSettings:
-    """The agent's settings; shapes tell all but the number of attention heads."""
+    """The agent's settings, from the shapes and the number of attention heads."""
     if f"{OBSERVATION}.weight" in weights:
         return GRUSettings(
             embedding=_shape(weights, OBSERVATION)[0],
@@ -245,7 +245,7 @@ def observation_spec(weights: Weights) -> ObservationSpec:
     else:
         types = range(_count(weights, EMBEDDING))
         core, *sizes = (_shape(weights, EMBEDDING.format(i))[1] for i in types)
-    # Named so that their order is that of the names.
+    # Named so that sorting by name keeps their order.
     names = ["factor"] if len(sizes) == 1 else [f"factor{i:03d}" for i in range(len(sizes))]
     factors = zip(names, [1] * len(sizes), sizes, strict=True)
     return ObservationSpec(core, tuple(factors))

@@ -71,7 +71,7 @@ DIFFICULTIES = {
 """The levels of Sokoban by difficulty and split."""
 BOARDS = {"factored": "factored", "grid": "planes"}
 SOKOBAN_ON, SOKOBAN_OFF, SOKOBAN_BOXES = 1.0, -1.0, 4
-"""What the authors' Sokoban has no settings for, or only one that makes sense."""
+"""Values that the authors' Sokoban has no setting for, or only one sensible value."""
 SOKOBAN_SETTINGS = {
     "SOKOBAN_MAX_STEPS",
     "SOKOBAN_DIFFICULTY",
@@ -255,14 +255,14 @@ def _memory(settings: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _variant(second: bool) -> dict[str, Any]:
-    """What distinguishes the network behind Sokoban (V2) from that of the other tables."""
+    """Settings that distinguish Sokoban's network (V2) from the other tables' (V1)."""
     if second:
         return {"shared_heads": True, "start": "empty", "age": "added"}
     return {"shared_heads": False, "start": "full", "age": "concatenated"}
 
 
 def is_second_variant(agent: WMGSettings) -> bool:
-    """Whether an agent is V2; one that is neither V1 nor V2 is refused."""
+    """Whether an agent is V2. Raises an error if it is neither V1 nor V2."""
     for second in (False, True):
         if all(getattr(agent, name) == value for name, value in _variant(second).items()):
             return second

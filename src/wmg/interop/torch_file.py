@@ -27,7 +27,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 PROTOCOL = 1001
 LARGEST_FILE = 2**31
 MOST_OPCODES = 200_000
-"""Opcodes of a pickle, each of which may make an object; a tensor has about 40."""
+"""Most opcodes of a pickle. Each may make an object; a tensor has about 40."""
 STORAGES = {
     "DoubleStorage": "<f8",
     "FloatStorage": "<f4",

@@ -202,11 +202,12 @@ SPEED = read_table("""
 """Table 14: training steps per second on one machine."""
 
 PATIENCE = 5
-"""A run has failed that needs so many times the paper's median..."""
+"""A run has failed if it needs this many times the paper's median..."""
 LONGEST = 6_000_000
 """...or more steps than the paper allowed in any case..."""
 LONGEST_UNTUNED = 1_000_000
-"""...or, where the settings are another level's, in those that no run solved (section 4.2)."""
+"""...or this many steps, with another level's settings, where no run of the paper solved the level
+(section 4.2)."""
 TESTS_PER_MEDIAN = 60
 """Tests of a run that needs the paper's median. The authors test WMG on level 4 every 1,000 steps,
 about 60 times in the paper's median of 59,700."""

@@ -28,7 +28,7 @@ from wmg.types import count_parameters
 PIECE = 25.0
 """GPU minutes that one command may take."""
 ENOUGH = 50
-"""Runs of a cell, where the paper has 100, that more runs hardly improve on."""
+"""Enough runs for a cell for which the paper has 100."""
 SLOWEST, SLOWEST_ON_GRIDS = 2.0, 4.0
 """The slowest of many runs needs about this many times their median; to pass on coarse grids too,
 more."""
@@ -170,8 +170,11 @@ def entry(name: str, target: Target, cell: str, out: pathlib.Path, speeds: list[
 def minutes(
     settings: Config, paper: float | None, runs: int, speeds: list[Speed]
 ) -> tuple[float, float] | None:
-    """Least and most GPU minutes of so many runs: as if the steps of a group took as long as those
-    of the group that was timed, or as many times longer as it has runs. None if none was timed."""
+    """Lowest and highest estimate of the GPU minutes of `runs` runs; None if no group was timed.
+
+    The lowest assumes that a step of the batch takes as long as in the timed group, the highest
+    that its time grows with the number of runs.
+    """
     steps = float(settings.steps)
     if settings.goal is not None and paper is not None:
         slowest = SLOWEST_ON_GRIDS if settings.goal.grids else SLOWEST

@@ -1,9 +1,9 @@
-"""What came of the cells of a target: results pooled into series, with values and intervals.
+"""The outcomes of the cells of a target: results pooled into series, with values and intervals.
 
 Results are pooled only with equal settings, precision and test interval, and disjoint seeds. The
 results in one folder are a series; a cell may have several (`again-01`, ...). The judged series is
-the first one that has the target's settings, its steps and enough runs; if none has all of these,
-the one that lacks least. Reports show all.
+the first one with the target's settings, its steps and enough runs; if there is none, the series
+that comes closest. Reports show all.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def runs(self) -> int:
-        """How many there are, with those that diverged."""
+        """The number of runs, including diverged ones."""
         return len(self.values) + (0 if self.censored else self.diverged)
 
     @property
@@ -116,7 +116,7 @@ class Outcome:
         return self.steps is not None
 
     def after(self, steps: int) -> "Outcome | None":
-        """What it was after so many steps, if its curve has a point there."""
+        """The value after `steps` steps, if its curve has a point there."""
         if self.curve is None or steps not in self.curve.steps:
             return None
         scores = self.curve.scores[:, self.curve.steps == steps][:, 0]
@@ -157,7 +157,7 @@ def series_of(cell: pathlib.Path) -> dict[str, dict[pathlib.Path, Json]]:
 
 
 def other_settings(asked: Cell, result: Json) -> list[tuple[str, Any, Any]]:
-    """Settings in which a result differs from its cell's, but for its size: name and values."""
+    """Settings in which a result differs from its cell, other than its size: name and values."""
     if "config" not in result:
         return []
     try:
@@ -226,7 +226,7 @@ def _require_alike(files: dict[pathlib.Path, Json]) -> None:
 
 
 def _kind(result: Json) -> Config:
-    """The settings of a result, but for its seeds; what it does not have is as by default."""
+    """The settings of a result without its seeds; missing ones have their defaults."""
     return dataclasses.replace(config.from_dict(Config, result["config"]), runs=1, seed=0, vary=())
 
 
@@ -257,7 +257,7 @@ def _tested_alike(results: list[Json]) -> list[Json]:
 
 
 def _training_curve(parts: list[Json]) -> plots.Curve:
-    """Of groups that went equally far but for a window, at the steps of the longest."""
+    """The curve of groups whose steps differ by less than a window, at the longest one's steps."""
     rows = [row for part in parts for row in result_file.scores_of(part)]
     steps = max((part["steps"] for part in parts), key=len)
     return plots.Curve(np.array(steps, float), _stack(rows))

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: Ray places them and starts lost ones anew, and knows no more."""
+"""Workers on a Ray cluster: Ray places them and restarts lost ones."""
 
 import dataclasses
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def work(
     place = ray.remote(
         num_cpus=resources.cpus,
         num_gpus=resources.gpus,
-        max_retries=-1,  # a worker that is lost with its machine starts anew on another
+        max_retries=-1,  # a worker whose machine is lost restarts on another
         scheduling_strategy="SPREAD",
     )
     loop = place(_work)

@@ -2,8 +2,8 @@
 
 A hyperparameter has an ordered list of values. A *point* of the grid is one index into each of
 these lists, and a *run set* is a point with the scores of its runs. Runs are noisy, so a search
-returns to a point many times; runs in progress are counted, so that workers who know nothing
-but the shared results do not all choose the same one. Nothing here knows of storage or time.
+returns to a point many times. Runs in progress are counted, so that workers that share only
+their results do not all choose the same point. This module knows nothing of storage or time.
 """
 
 import collections
@@ -19,7 +19,7 @@ Point = tuple[int, ...]
 
 @dataclasses.dataclass
 class Runs:
-    """What is known of a search: scores of finished runs, and which runs have no score."""
+    """The runs of a search: scores of finished ones, and counts of runs without a score."""
 
     scores: dict[Point, list[float]] = dataclasses.field(default_factory=dict)
     pending: collections.Counter[Point] = dataclasses.field(default_factory=collections.Counter)
@@ -44,7 +44,7 @@ class Search:
     sizes: tuple[int, ...]
     """How many values each hyperparameter has."""
     average: Literal["mean", "median"] = "mean"
-    """What the paper calls Metric: how the scores of a run set are made one number."""
+    """How the scores of a run set become one number: the paper's Metric."""
     maximise: bool = True
     n_init: int = 0
     """How many runs are drawn before the descent begins; 0 waits for the first result only."""
@@ -91,7 +91,7 @@ def average(search: Search, scores: Sequence[float]) -> float:
 
 @np.errstate(invalid="ignore")  # infinite scores of both signs
 def centres(search: Search, runs: Runs) -> list[Point]:
-    """The run sets with the best Metric: one, but for ties."""
+    """The run sets with the best average: several if they are tied."""
     averages = {point: average(search, scores) for point, scores in runs.scores.items()}
     best = max(averages.values(), default=None)
     return [point for point, value in averages.items() if value == best]
@@ -99,7 +99,7 @@ def centres(search: Search, runs: Runs) -> list[Point]:
 
 @np.errstate(invalid="ignore")
 def path(search: Search, history: Iterable[tuple[Point, float]]) -> list[Point]:
-    """The centre after each result, the first of those that are tied."""
+    """The centre after each result; of tied ones the first."""
     scores: dict[Point, list[float]] = {}
     averages: dict[Point, float] = {}
     points = []

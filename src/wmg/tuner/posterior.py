@@ -22,23 +22,23 @@ Numbers = NDArray[np.float64]
 CAUTION = 1.0
 """How many deviations below its posterior mean a run set is judged at."""
 PRIOR_RUNS = 4.0
-"""How many runs the common variance is worth against a run set's own."""
+"""Weight of the common variance, in runs, when it is pooled with a run set's own."""
 LEAST_SPREAD = 0.05
 """The variance of true means is at least this share of the variance of runs."""
 PATIENCE = 4
-"""A search is settled if the best stays the same for so many neighbourhoods of runs..."""
+"""A search is settled if the best stays the same for this many neighbourhoods of runs..."""
 LEAST_RUNS = 5
-"""...and has so many runs itself."""
+"""...and has at least this many runs itself."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Belief(Generic[Key]):
-    """What is believed of the true mean score of a run set."""
+    """The posterior of the true mean score of a run set."""
 
     key: Key
     runs: int
     raw: float
-    """The plain mean of its runs, which flatters whoever was lucky."""
+    """The plain mean of its runs, which overrates lucky ones."""
     mean: float
     deviation: float
     """Of the belief, not of the runs; infinite if there is a single run in all."""

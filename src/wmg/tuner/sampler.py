@@ -248,7 +248,7 @@ def _refuse_several_objectives(study: Study) -> None:
 
 
 def _is_index(form: BaseDistribution | None, size: int) -> bool:
-    """Whether a distribution is that of `DGDSampler.space` for a list of `size` values."""
+    """Whether it is the distribution of `DGDSampler.space` for a list of `size` values."""
     if not isinstance(form, IntDistribution):
         return False
     # Not by `==`, which is three times as slow and called for every parameter of every trial.

@@ -34,14 +34,14 @@ class Plan:
     """Everything a worker must know of a search beside its grid."""
 
     task: dict
-    """What a run is; the search itself never looks into it."""
+    """Describes a run to the objective; the search itself does not read it."""
     runs: int = 500
-    """The search ends after so many finished runs..."""
+    """The search ends after this many finished runs..."""
     until_settled: bool = True
     """...or as soon as its best run set is stable."""
     sampler: Literal["dgd", "tpe", "random"] = "dgd"
     average: Literal["mean", "median"] = "mean"
-    """What makes one number of the scores of a run set."""
+    """How the scores of a run set become one number."""
     n_init: int = 0
     start: dict | None = None
     shapes: tuple[str, ...] = ()

@@ -41,9 +41,9 @@ GONE = (SQLAlchemyError, StorageInternalError, FileNotFoundError)
 PATIENCE = 120.0
 """Seconds for which a worker tries again to reach a storage that does not answer."""
 MOST_FAILURES = 3
-"""A worker gives up after so many failed runs in a row."""
+"""Failed runs in a row after which a worker gives up."""
 MISSED_BEATS = 3
-"""A run is put back into the queue after so many beats were missed."""
+"""Missed beats after which a run is put back into the queue."""
 TOKEN = "token"
 BEATS = "beats"
 RETRY_OF = "retry_of"
@@ -220,7 +220,7 @@ class Monitor:
 
 
 def free(shared: Shared, number: int, point: Point | None) -> None:
-    """Mark a run as failed and queue its point again, once, whoever calls this.
+    """Mark a run as failed and queue its point again. Only the first of several callers queues it.
 
     `point` is None if the run was lost before it had all its values: it is not queued again.
     """
@@ -240,9 +240,9 @@ def add_run(shared: Shared, point: Point, **options: Any) -> None:
 
 
 def take(shared: Shared, most: int) -> list[ClaimedTrial]:
-    """Up to so many runs that are free, lost ones of others first.
+    """Up to `most` free runs, lost runs of other workers first.
 
-    Workers that look at the same moment may begin one run too many each; it counts like any.
+    Workers that look at the same moment may each begin one run too many; it counts like any other.
     """
     begun = len(shared.trials(TrialState.COMPLETE, TrialState.RUNNING))
     free = min(most, shared.plan.runs - begun)

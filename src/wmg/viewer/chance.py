@@ -1,6 +1,6 @@
-"""Episodes by their number: where they start, and what chance does to them.
+"""Episodes by their number: how they start, and their random numbers.
 
-Episode n starts and goes on as episode n of `wmg eval` does, but for Sokoban's.
+Episode n is episode n of `wmg eval`, except in Sokoban.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def episode_key(seed: Int[Array, ""] | int) -> PRNGKeyArray:
 
 
 def chance(spec: EnvSpec, seed: Int[Array, ""] | int, time: Int[Array, ""] | int) -> Chance:
-    """What is random at a time of an episode."""
+    """The random numbers of one step of an episode."""
     _, pkey, ekey = jax.random.split(episode_key(seed), 3)
     return chance_of(spec, pkey, ekey, jnp.asarray(time))
 

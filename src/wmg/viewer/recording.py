@@ -1,4 +1,4 @@
-"""Recorded episodes, of which pages and videos are made, and the one JSON format of all pages.
+"""Recorded episodes, for pages and videos, and the JSON format of all pages.
 
 The format is described in docs/viewer.md. Whoever changes it so that an older page could not
 show it raises VERSION.
@@ -42,7 +42,7 @@ class Thought:
 
 @dataclasses.dataclass(frozen=True)
 class RecordedStep:
-    """A moment of an episode and, but for the last, the action that was taken in it."""
+    """One step of an episode and its action; the last step has no action."""
 
     scene: dict[str, Any]
     """What the environment looks like, as JSON."""

@@ -134,7 +134,7 @@ MESSAGES = {
 
 
 def about(players: list[Player]) -> dict[str, Any]:
-    """What is true of every episode that these players play, as JSON."""
+    """What all episodes of these players have in common, as JSON."""
     first = players[0]
     return {
         "title": first.title,
@@ -183,8 +183,10 @@ def nodes(off: Any, player: Player) -> tuple[int, ...]:
 def record(
     players: list[Player], seed: int, count: int, solved: bool = False
 ) -> list[tuple[Episode, list[Track]]]:
-    """So many episodes from a seed on, each played to its end; of them only those that the
-    first agent solves, if so asked. The tracks hold their states."""
+    """`count` episodes from a seed on, each played to its end, and their tracks with all states.
+
+    With `solved`, only episodes that the first agent solves.
+    """
     check_players(players)
     found, tried = [], 0
     while len(found) < count:
@@ -206,4 +208,4 @@ def record(
 
 
 TRIES = 20
-"""For each solved episode that is wanted, so many may be tried."""
+"""Most episodes tried for each solved episode wanted."""

@@ -25,7 +25,7 @@ BARS: Colour = (0, 114, 178)
 ACROSS = 4
 """Slots of memory in a row."""
 PAUSE = 3
-"""For so many frames the end of an episode is shown."""
+"""Number of frames that show the end of an episode."""
 
 
 def save(path: pathlib.Path, episodes: list[list[Track]], fps: float) -> None:
@@ -130,7 +130,7 @@ def draw_nodes(panel: Frame, player: Player, shares: np.ndarray | None, top: int
 
 
 def draw_policy(panel: Frame, player: Player, thought: Thought, top: int) -> None:
-    """A bar for each action, that of the choice in blue, and the value."""
+    """A bar for each action, blue for the chosen one, and the value."""
     for i, (name, _) in enumerate(player.scenery.actions):
         y = top + i * LINE
         chosen = i == thought.choice

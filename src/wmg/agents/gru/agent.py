@@ -45,13 +45,13 @@ class GRUCell(eqx.Module):
 
 
 class Recurrent(ActorCriticAgent[Array]):
-    """An agent whose memory is that of a GRU cell, whatever it sees."""
+    """An agent whose memory is the state of a GRU cell."""
 
     cell: eqx.AbstractVar[GRUCell]
 
     @abc.abstractmethod
     def see(self, observation: Observation) -> Float[Array, " in"]:
-        """What the cell is given of an observation."""
+        """The input of the cell."""
 
     def initial_memory(self) -> Float[Array, " size"]:
         return self.cell.initial_memory()

@@ -39,7 +39,7 @@ class MemoryEmbedding(eqx.Module):
     shown_ages: tuple[int | None, ...] = eqx.field(static=True)
     """The age each slot is shown as, 1 for the newest; None shows no age at all."""
     floor: int = eqx.field(static=True)
-    """So many slots are attended to from the start, as zeros."""
+    """Number of slots that are attended to from the start, as zeros."""
 
     @staticmethod
     def create(

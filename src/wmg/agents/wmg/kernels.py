@@ -3,15 +3,14 @@
 Operation by operation, a GPU spends most of a layer on reading and writing what lies between two
 products. Here attention is one kernel, and so is all that follows the mixing of heads, up to the
 layer's output; the backward pass has one for each as well. Large products, of all nodes of all
-environments at once, are left to the compiler. Of a layer its input is kept for the backward pass,
-and the sum that is normalised first; the rest is computed again.
+environments at once, are left to the compiler. The backward pass keeps a layer's input and the sum
+that is normalised first, and recomputes the rest.
 
-Nodes that are present lie in one list, those of one environment after those of another, so that
-no time is spent on absent ones. The list has a fixed length, and zeros, or whatever is finite,
-where it is not needed: gradients are zero there.
+Present nodes lie in one list, environment after environment, so no time is spent on absent ones.
+The list has a fixed length. Unused rows hold zeros or other finite numbers and have no gradient.
 
-What some nodes add to the gradient of small parameters is summed in a kernel, and over all of
-them outside of it: in a fixed order, so that the same run gives the same result.
+Gradients of small parameters are summed over some nodes in a kernel, and over all of them outside
+of it. The order is fixed, so that the same run gives the same result.
 """
 
 import functools
@@ -34,8 +33,8 @@ MOST_NODES, LARGEST, LARGEST_HEAD = 128, 256, 64
 """Nodes, numbers in each, and in each head, up to which a program needs at most 74 kB of shared
 memory: any GPU that computes in bfloat16 has 99."""
 ROWS, ROWS_BACK = 32, 48
-"""Nodes that one program takes through the feed-forward block, and back. With 32, those of 256
-Sokoban levels would be a few programs more than an H200 runs at once, and all wait for the few."""
+"""Nodes that one program takes through the feed-forward block, and back. With 32, the nodes
+of 256 Sokoban levels need a few programs more than an H200 runs at once: a second wave."""
 STRIP = 16
 """Nodes that it takes back at a time."""
 VECTORS = (
@@ -99,8 +98,8 @@ class Places(eqx.Module):
     """Where the nodes that are present lie in a list of them all."""
 
     segments: Int[Array, "envs 3"]
-    """Where those of an environment begin, and how many they are; and from where on, after the end
-    of all, it has to write zeros."""
+    """Per environment: index of its first node, number of its nodes, and the row after all nodes
+    from which it writes zeros."""
     of_nodes: Int[Array, " all_nodes"]
     """Where each node is; absent ones beyond the list."""
     nodes: Int[Array, " rows"]
@@ -279,7 +278,7 @@ def _dot(a: Array, b: Array, sides: tuple[int, int] = (1, 0)) -> Array:
 
 
 class _Segment:
-    """The nodes of one environment: a block of rows, of which the first ones are its own."""
+    """The nodes of one environment: the first rows of a block."""
 
     def __init__(self, segment: Any, block: int, blocks: int):
         self.rows, self.block = pl.ds(segment[0], block), block
@@ -330,7 +329,7 @@ def _attend_backward(
     dqkv_ref: Any,
     dbias_ref: Any,
 ) -> None:
-    """Its gradient. What is mixed is computed again: the gradient of `mix` needs it."""
+    """Its gradient. Recomputes the mixed heads, which the gradient of `mix` needs."""
     segment = _Segment(segment_ref, block, blocks)
     q, k, v = (segment.load(qkv_ref, part) for part in range(3))
     dmixed = segment.load(dmixed_ref)

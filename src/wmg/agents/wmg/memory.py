@@ -11,7 +11,7 @@ class Memory(eqx.Module):
     vectors: Float[Array, "slots size"]
     count: Int[Array, ""]
     floor: int = eqx.field(static=True)
-    """So many slots are attended to from the first step, as zeros until they are written."""
+    """Number of slots that are attended to from the first step, as zeros until written."""
 
     @staticmethod
     def zeros(slots: int, size: int, floor: int) -> "Memory":

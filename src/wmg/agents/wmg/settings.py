@@ -13,7 +13,7 @@ class WMGSettings(AgentSettings):
     name: ClassVar[str] = "wmg"
 
     memory: Literal["memos", "observations", "none"] = "memos"
-    """What is kept: Memos (WMG), past observations (nr-WMG), or nothing."""
+    """The memory: Memos (WMG), past observations (nr-WMG), or none."""
     slots: int = 16
     """How many Memos or past observations are kept."""
     memo_size: int = 128

@@ -50,9 +50,9 @@ class TransformerLayer(eqx.Module):
     ) -> tuple[Float[Array, " size"], Float[Array, "heads nodes"]]:
         """The same for the first node alone, without keys and values.
 
-        A head's scores q . (K x + b) are those of q K with the nodes, but for a number that they
-        have in common; and its mean of the values is the value of its mean of the nodes. So
-        vectors of one node pass the weights instead of those of all.
+        A head's scores q . (K x + b) equal (q K) . x plus a constant that the softmax removes. The
+        weighted mean of the values is the value of the weighted mean of the nodes. So the weights
+        multiply one vector per head instead of all nodes.
         """
         query, key, value = self.qkv.split(1, self.heads, self.heads)
         asked = key.pull_back(query(x[:1]).reshape(self.heads, -1))

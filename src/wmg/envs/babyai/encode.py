@@ -1,8 +1,8 @@
-"""The paper's observation formats, from any image of minigrid's: doors, several rooms and all.
+"""The paper's observation formats, from any of minigrid's images, with doors and rooms.
 
 These are plain numpy, for one moment of a real minigrid environment and for recordings of
-them; the compiled environments have their own, which need no image. The numbers are those of
-the authors' encoders, bit for bit.
+them; the compiled environments have their own encoders without images. The numbers equal the
+authors' bit for bit.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ FLAT = VECTOR + VIEW * VIEW * (CELL_TYPES + len(COLOURS) + DOOR_STATES)
 FLATTENED_THINGS = 12
 FLATTENED = CORE + FLATTENED_THINGS * FACTOR
 MOST_THINGS = VIEW * VIEW
-"""A thing in every cell that is seen, and one that is carried."""
+"""A thing in every visible cell, and a carried thing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ def vector(view: AgentView) -> Float[np.ndarray, "47"]:
 
 
 def core(view: AgentView) -> Float[np.ndarray, "63"]:
-    """The vector, and where the walls are: zeros for one that is not seen."""
+    """The vector, and the places of the walls: zeros for a wall that is not visible."""
     x, y = find_walls(view.image)
     across = np.zeros(COORDINATE, np.float32) if x is None else ACROSS[x]
     ahead = np.zeros(COORDINATE, np.float32) if y is None else AHEAD[y]

@@ -9,9 +9,9 @@ How minigrid draws a level, and what is drawn here:
 * It draws a cell until one is admissible: here one of the admissible cells is picked.
 * It starts again where something cannot be reached (not in GoToObj): so does this, with the
   cells alone, since types, colours and the mission do not depend on them.
-* GoToLocal means one of its things, drawn at random: here the first, since all are drawn alike.
-* PickupLoc draws descriptions until one fits something, or starts again after 101: here one of
-  those that fit is picked. The limit is met once in 10^12 levels, and left out.
+* GoToLocal's target is a random thing: here the first, since all things have one distribution.
+* PickupLoc draws descriptions until one fits something, or starts again after 101: here a
+  fitting description is picked. The limit of 101 is reached once in 10^12 levels, and left out.
 * A pick from n options is made with 32 random bits, so it is uniform to n / 2^32.
 """
 
@@ -216,7 +216,7 @@ class Attempt(eqx.Module):
 
 
 AT_ONCE = 4
-"""Placements tried at once: one of them will do, but for one time in two thousand."""
+"""Placements tried at once. Once in two thousand times none of them is admissible."""
 
 
 def until_reachable(
@@ -262,7 +262,7 @@ def describe(
 
     Before it is known what fits, every type is equally likely, so is every colour and none, and
     no location is as likely as all four together. A set of pairs of colour and type is a word
-    of 21 bits; each location has the set of those that fit something there.
+    of 21 bits; each location has the set of pairs that fit a thing there.
     """
     colours = len(COLOURS) + 1
     one = jnp.uint32(1)

@@ -62,8 +62,7 @@ def spec(format: str, slots: int) -> ObservationSpec:
 
 
 def observe(state: BabyAIState, format: str, slots: int) -> Observation:
-    """What the agent sees. In a factored observation of fewer slots than OBJECTS, only so many
-    of the things, which are the first, can be there."""
+    """The observation of a state. A factored one shows the first `slots` things only."""
     if format == "image":
         return Observation(vector(state), image=image(state).astype(jnp.float32))
     if format == "flat":

@@ -113,7 +113,7 @@ _say_each = np.frompyfunc(_say, 5, 1)
 
 
 def look(state: BabyAIState) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """The rows of the room, and those of the agent's view of it."""
+    """The rows of the room, and the rows of the agent's view."""
     names = [(TYPES[t], COLOURS[c]) for t, c in zip(state.type, state.colour, strict=True)]
     here, *positions = map(_place, [state.agent, *state.position])
     things = {positions[i]: names[i] for i in np.flatnonzero(state.status == LYING)}
@@ -161,7 +161,7 @@ def fulfilled(state: BabyAIState) -> bool:
 
 
 def draw_cells(rows: list[list[Cell]], size: int) -> Frame:
-    """Cells side by side, each so many pixels wide."""
+    """Cells side by side, each `size` pixels wide."""
     return np.concatenate([np.concatenate([tile(c, size) for c in row], 1) for row in rows])
 
 

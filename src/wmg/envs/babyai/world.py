@@ -155,8 +155,8 @@ def act(state: BabyAIState, action: Int[Array, ""]) -> tuple[BabyAIState, Bool[A
         last_action=action.astype(jnp.int32),
         time=state.time + 1,
     )
-    # A target counts as reached where it lay before the action: one that is faced from the
-    # start and at once picked up or opened was reached, as in minigrid.
+    # The target's cell before the action counts: a target that the agent faces and picks up or
+    # opens in the same step was reached, as in minigrid.
     now_front = agent + jnp.stack(ahead_of(direction))
     reached = (state.target & lying & is_at(state.position, now_front)).any()
     return after, jnp.where(state.verb == GO, reached, (state.target & picked).any())
@@ -186,7 +186,7 @@ class Layout:
     mission: str | missions.Mission
     """For instance "go to the red ball"."""
     targets: tuple[int, ...] | None = None
-    """Which of the things are meant (default: those that the mission describes)."""
+    """Indices of the target things (default: all that the mission describes)."""
 
     def __post_init__(self):
         if self.direction not in range(4):

@@ -1,7 +1,7 @@
 """Getting Boxoban: from a zip file, a folder or the net, checked, into banks in the cache.
 
-A split is written when all of its levels have been read and checked, and one that is there
-already is not read again: what was interrupted goes on with the split it was in.
+A split is written when all of its levels have been read and checked. An interrupted import
+continues with the first split that is missing.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ def import_boxoban(source: str | None, show: Show = lambda *_: None) -> dict[str
     try:
         counts = _import_from(archive, source, show)
     except BadInput as error:
-        archive.unlink()  # to be fetched anew next time
+        archive.unlink()  # fetched again next time
         raise BadInput(f"{error}; {BY_HAND}") from None
     archive.unlink()
     return counts

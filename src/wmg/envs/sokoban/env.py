@@ -35,12 +35,12 @@ class Sokoban(LevelEnv[SokobanState]):
     """See the module's docstring."""
 
     levels: Levels | None
-    """What is played; without levels there are only shapes, to build an agent for."""
+    """The bank of levels; None for an environment that has shapes only."""
     observation: str = eqx.field(static=True)
     bound: int = eqx.field(static=True)
     """Height and width of the board, walls included."""
     cells: int = eqx.field(static=True)
-    """Room for so many cells that are not walls."""
+    """Largest number of cells that are not walls."""
     max_steps: int = eqx.field(static=True)
     rewards: Rewards = eqx.field(static=True)
 

@@ -72,7 +72,7 @@ def generate(count: int, seed: int) -> Made:
 
 
 def _choose(random: np.random.Generator, size: int, options: int) -> Int[np.ndarray, " size"]:
-    # `random` is the one method whose numbers every version of numpy makes alike.
+    # `random` is the only method whose numbers are the same in every version of numpy.
     return (random.random(size) * options).astype(np.int64)
 
 

@@ -44,8 +44,8 @@ MOST_CELLS = 20_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """What is known of a bank of Boxoban: its folder in the repository, its levels, the checksum
-    of its packed bytes."""
+    """A bank of Boxoban: its folder in the repository, its number of levels, and the checksum of
+    its packed bytes."""
 
     folder: str
     levels: int

@@ -92,7 +92,7 @@ def core(state: SokobanState) -> Float[Array, "11"]:
 
 
 def factors(state: SokobanState) -> Factors:
-    """A row for every cell; those that are none, and the player's own, are absent and zero."""
+    """A row for every cell. Padding and the player's own cell are absent and zero."""
     present = has(state.marks, FLOOR) & ~is_at(state, state.player)
     right = state.column.astype(jnp.int32) - state.player[1]
     down = state.row.astype(jnp.int32) - state.player[0]
@@ -106,12 +106,12 @@ def factors(state: SokobanState) -> Factors:
 class Columns(NamedTuple):
     """What a Factor has in each of its columns.
 
-    All columns are made alike from such constants, so a batch of observations is made in one pass
-    over memory, with few operations a number: it takes most of the time of a step.
+    One formula with these constants computes all columns, so a batch of observations takes one pass
+    over memory with few operations per number. Observations take most of the time of a step.
     """
 
     is_right: Bool[np.ndarray, " size"]
-    """Whether it is about the distance to the right; others are about that below, or neither."""
+    """Whether it is about the distance to the right; others: the distance below, or neither."""
     hot: Int[np.ndarray, " size"]
     """It is 1 at this distance; NEVER where it is not part of a one-hot."""
     mark: UInt8[np.ndarray, " size"]
@@ -169,7 +169,7 @@ def rgb(state: SokobanState) -> Float[Array, "bound bound 3"]:
 
 
 def kinds(state: SokobanState) -> Int[Array, "bound bound"]:
-    """What is in each cell, as a place in COLOURS."""
+    """The content of each cell, as an index into COLOURS."""
     marks = board(state)
     on_target = has(marks, TARGET).astype(jnp.int32)
     floor = jnp.where(marks == 0, 0, 1 + on_target)

@@ -9,21 +9,21 @@ from wmg.tools.errors import BadInput
 
 @dataclasses.dataclass(frozen=True)
 class SokobanSettings(EnvSettings):
-    """Sokoban, on Boxoban's levels, those that come with the package, or your own."""
+    """Sokoban, on Boxoban's levels, the package's own, or yours."""
 
     name: ClassVar[str] = "sokoban"
     title: ClassVar[str] = "Sokoban"
     data: ClassVar[str | None] = "levels"
 
     levels: str = "train"
-    """train, valid or test (Boxoban's if imported, else those of the package), the name of a bank
+    """train, valid or test (Boxoban's if imported, else the package's), the name of a bank
     (wmg data list shows them), or a text file."""
     observation: Literal["factored", "planes", "rgb"] = "factored"
     """Core and Factors; or an image of the board, 4 planes or 3 colours, and a vector."""
     bound: int = 10
     """Largest height and width of a board; a model fits the bound it was trained with."""
     cells: int | None = None
-    """Room for so many cells that are not walls (default: all of a board but its border). Fewer are
+    """Largest number of cells that are not walls (default: all inside the border). Fewer are
     faster: Boxoban's levels have up to 57."""
     max_steps: int = 120
     rewards: tuple[float, float, float, float] = (0.0, 1.0, -1.0, 2.0)

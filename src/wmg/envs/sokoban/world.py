@@ -27,7 +27,7 @@ everywhere that is not a wall."""
 
 
 class Rewards(NamedTuple):
-    """What is paid for what happens in one step; it adds up."""
+    """Rewards for the events of one step; several events add up."""
 
     step: float
     """In every step."""
@@ -46,7 +46,7 @@ class SokobanState(eqx.Module):
     row: Int8[Array, " cells"]
     column: Int8[Array, " cells"]
     marks: UInt8[Array, " cells"]
-    """0 for no cell. Cells are listed row by row, those that are none at the end."""
+    """Cells row by row, then padding: 0 for no cell."""
     player: Int[Array, "2"]
     """Row and column."""
     here: UInt8[Array, ""]
@@ -72,7 +72,7 @@ def most_cells(bound: int) -> int:
 
 
 def begin(level: Level, cells: int) -> SokobanState:
-    """A level at its start, with room for so many cells."""
+    """A level at its start, padded to `cells` cells."""
     marks = mark(level).reshape(-1)
     inner = level.walls.shape[0] - 2
     (place,) = jnp.nonzero(marks, size=cells, fill_value=inner**2)
@@ -117,7 +117,7 @@ def mark(level: Level) -> UInt8[Array, "inner inner"]:
 
 
 def has(marks: UInt8[Array, "*cells"], bit: np.uint8) -> Bool[Array, "*cells"]:
-    """Whether a mark is among those of a cell."""
+    """Whether each cell has the mark."""
     return (marks & bit) != 0
 
 
