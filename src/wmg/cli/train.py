@@ -65,10 +65,14 @@ def run(args: list[str]) -> int:
         for mirror in mirrors:
             stack.callback(mirror.close)
         result = trainer.train(
-            settings, folder, resume=options.resume is not None,
-            branch_from=options.from_, show=stack.enter_context(progress.display()),
-            mirrors=mirrors, save_seconds=options.save_seconds,
-        )  # fmt: skip
+            settings,
+            folder,
+            resume=options.resume is not None,
+            branch_from=options.from_,
+            show=stack.enter_context(progress.display()),
+            mirrors=mirrors,
+            save_seconds=options.save_seconds,
+        )
     return finish_training(result, options.json)
 
 

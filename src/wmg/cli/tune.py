@@ -152,9 +152,13 @@ def run(args: list[str]) -> int:
     """`wmg tune create|worker|workers|status|best|final ...`"""
     name, rest = split_name(args)
     commands: dict[str, Callable[[list[str]], int]] = {
-        "create": create, "worker": worker, "workers": workers,
-        "status": status, "best": best, "final": final,
-    }  # fmt: skip
+        "create": create,
+        "worker": worker,
+        "workers": workers,
+        "status": status,
+        "best": best,
+        "final": final,
+    }
     if name is None and {"-h", "--help"} & set(args):
         print(USAGE, end="")
         raise SystemExit(0)
