@@ -4,21 +4,39 @@ In the first step of an episode the agent sees a shelf: two to four balls, each 
 or on the right. In the second step the shelf is gone and the agent is asked about one of
 the balls by its colour. The balls are a set, so they are Factors; what is asked comes
 through the Core; and the answer needs memory.
+
+Run this file, or in its folder `wmg train own_environment:CONFIG --out shelf` and
+`wmg view shelf`.
 """
+
+import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
+from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Config, Hyper
 from wmg.play import evaluate
 from wmg.runs import train
+from wmg.settings import EnvSettings
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
-COLOURS = 4
 LEFT, RIGHT = range(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShelfSettings(EnvSettings):
+    """What a config says of the environment."""
+
+    name: ClassVar[str] = "shelf"
+    title: ClassVar[str] = "Shelf"
+
+    colours: int = 4
+    """The most balls on the shelf."""
 
 
 class State(eqx.Module):
@@ -33,10 +51,13 @@ class State(eqx.Module):
 class Shelf(Env[State]):
     """See the module's docstring. Actions: 0 left, 1 right. A right answer pays 1."""
 
+    colours: int = eqx.field(static=True)
+
     @property
     def spec(self) -> EnvSpec:
+        balls = ("balls", self.colours, self.colours + 1)
         return EnvSpec(
-            observation=ObservationSpec(core=COLOURS, factors=(("balls", COLOURS, COLOURS + 1),)),
+            observation=ObservationSpec(core=self.colours, factors=(balls,)),
             actions=2,
             max_steps=2,
             metric="success",
@@ -44,11 +65,11 @@ class Shelf(Env[State]):
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
         okey, ckey, skey = jax.random.split(key, 3)
-        order = jax.random.permutation(okey, COLOURS)
-        count = jax.random.randint(ckey, (), 2, COLOURS + 1)
+        order = jax.random.permutation(okey, self.colours)
+        count = jax.random.randint(ckey, (), 2, self.colours + 1)
         state = State(
             present=order < count,
-            sides=jax.random.randint(skey, (COLOURS,), LEFT, RIGHT + 1),
+            sides=jax.random.randint(skey, (self.colours,), LEFT, RIGHT + 1),
             asked=jnp.argmin(order).astype(jnp.int32),  # always one of those present
             time=jnp.zeros((), jnp.int32),
         )
@@ -71,26 +92,29 @@ class Shelf(Env[State]):
 def observe(state: State) -> Observation:
     """The balls in the first step; the colour that is asked about in the second."""
     shown = state.time == 0
-    question = jnp.where(shown, 0.0, jax.nn.one_hot(state.asked, COLOURS))
+    colours = len(state.sides)
+    question = jnp.where(shown, 0.0, jax.nn.one_hot(state.asked, colours))
     side = jnp.where(state.sides == RIGHT, 1.0, -1.0)
-    balls = jnp.concatenate([jnp.eye(COLOURS), side[:, None]], axis=1)
+    balls = jnp.concatenate([jnp.eye(colours), side[:, None]], axis=1)
     return Observation(question, {"balls": Factors(balls, state.present & shown)})
 
 
+registry.register_env(ShelfSettings, Shelf)
+
+CONFIG = Config(
+    env=ShelfSettings(),
+    agent=WMGSettings(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
+    hyper=Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
+    steps=100_000,
+    report_every=20_000,
+)
+
+
 def main() -> None:
-    env = Shelf()
-    settings = Config(
-        env=None,  # not one of the package's
-        agent=WMGSettings(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
-        hyper=Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
-        steps=100_000,
-        report_every=20_000,
-    )
     result = train.train(
-        settings,
-        env=env,
-        show=lambda at: print(f"{at.steps:7,} steps, {at.scores[0]:5.1f}% right"),
+        CONFIG, show=lambda at: print(f"{at.steps:7,} steps, {at.scores[0]:5.1f}% right")
     )
+    env = registry.make_env(CONFIG.env)
     played = evaluate.evaluate(env, result.agent, seed=1, episodes=1000)
     score = evaluate.summary(env.spec, played)["score"]
     print(f"1,000 new episodes: {score:.1f}% right (guessing: 50%)")

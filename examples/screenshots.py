@@ -68,11 +68,15 @@ def main(folder: pathlib.Path) -> None:
         sys.exit("there is no chromium here")
     wanted = {
         "viewer-pathfinding.png": (
-            shipped("pathfinding-wmg"), 0, "lllllll", FIRST_MEMO_OF_PATHFINDING, "light",
+            shipped("pathfinding-wmg"),
+            0,
+            "lllllll",
+            FIRST_MEMO_OF_PATHFINDING,
+            "light",
         ),
         "viewer-babyai.png": (shipped("babyai-level4-wmg"), 0, "lllll", None, "dark"),
         "viewer-sokoban.png": (shipped("sokoban-wmg"), 0, "lllllll", None, "light"),
-    }  # fmt: skip
+    }
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, what in wanted.items():

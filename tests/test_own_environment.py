@@ -1,20 +1,26 @@
 """An environment from outside of the package is shown and used like the package's own."""
 
 import base64
+import dataclasses
 import json
 import pickle
 import re
 import urllib.parse
 import urllib.request
+from typing import ClassVar
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
 from own import Bag, BagSettings, Gazer, PaintedBag, registered
 from viewer import players
 
+from wmg import registry
 from wmg.config import Config
+from wmg.settings import EnvSettings
 from wmg.tools import draw
 from wmg.tools.errors import BadInput
 from wmg.types import Env
@@ -31,6 +37,16 @@ def bag():
 
 def gazer(env):
     return Player("gazer", Gazer(), env, Config(env=None))
+
+
+def test_settings_without_a_title_are_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Untitled(EnvSettings):
+        name: ClassVar[str] = "untitled"
+
+    with pytest.raises(BadInput, match="Untitled must have a title"):
+        registry.register_env(Untitled, Bag)
+    assert "untitled" not in registry.ENVS
 
 
 # Gymnasium
@@ -124,6 +140,7 @@ def test_the_attention_of_any_agent_is_shown_and_its_nodes_stay_on():
     assert about["factors"] == [["coins", 3]] and about["slots"] == 0 and not about["switchable"]
     playing.handle({"do": "act", "time": 0, "action": 2, "off": [[]]})
     thought = playing.tracks[0].steps[1].thought
+    assert thought is not None and thought.attention is not None
     assert thought.present.tolist() == [True, True, True, False]
     np.testing.assert_allclose(thought.attention[0, 0], [1 / 3, 1 / 3, 1 / 3, 0])
     with pytest.raises(BadInput, match="off must be a list of at most 0 nodes"):
@@ -139,7 +156,7 @@ def test_attention_to_fewer_nodes_than_there_are_is_refused():
     class Blind(Gazer):
         def __call__(self, observation, memory):
             output = super().__call__(observation, memory)
-            return type(output)(output.logits, output.value, memory, output.attention[..., :1])
+            return eqx.tree_at(lambda o: o.attention, output, jnp.ones((1, 1, 1)))
 
     with pytest.raises(BadInput, match="blind attends to 1 nodes, and Core and Factors are 3"):
         Track(Player("blind", Blind(), Bag(2), Config(env=None)), 0)

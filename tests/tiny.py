@@ -87,9 +87,14 @@ def command(capsys, *args) -> tuple[int, str, str]:
 
 def start(*args, **options) -> subprocess.Popen:
     """`wmg ARGS` as a process of its own."""
+    return start_python("-m", "wmg", *args, **options)
+
+
+def start_python(*args, **options) -> subprocess.Popen:
+    """`python ARGS` as a process of its own."""
     environment = {**os.environ, "XDG_CACHE_HOME": CACHE}
     return subprocess.Popen(
-        [sys.executable, "-m", "wmg", *(str(arg) for arg in args)],
+        [sys.executable, *(str(arg) for arg in args)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,7 +6,9 @@ here imports jax. Others add their own with `register_env` and `register_agent`.
 
 import dataclasses
 import importlib
+import pathlib
 import re
+import sys
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -71,14 +73,15 @@ def register_agent(settings: type[AgentSettings], constructor: "Callable[..., Ag
 
 
 def _register(
-    what: str, known: dict[str, Kind], base: type, settings: type, constructor: Callable[..., Any]
+    what: str, known: dict[str, Kind], base: type, settings: Any, constructor: Callable[..., Any]
 ) -> None:
     fits = isinstance(settings, type) and issubclass(settings, base)
-    if not fits or not dataclasses.is_dataclass(settings):
+    if not fits or "__dataclass_fields__" not in vars(settings):  # not those of its base
         raise BadInput(f"the settings of an {what} must be a dataclass of {base.__name__}")
-    name = getattr(settings, "name", None)
-    if not isinstance(name, str) or not name:
-        raise BadInput(f"{settings.__name__} must have a name")
+    for word in ("name", "title") if what == "env" else ("name",):
+        if not isinstance(given := getattr(settings, word, None), str) or not given:
+            raise BadInput(f"{settings.__name__} must have a {word}")
+    name = settings.name
     if name in OWN[what]:
         raise BadInput(f"wmg has an {what} called {name!r}: choose another name")
     known[name] = Kind(settings, constructor)
@@ -91,6 +94,8 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
     is_name = isinstance(name, str)
     if is_name and name not in known and isinstance(path, str):
         load(path, f"{where} {name!r}")
+        if name not in known:
+            raise BadInput(f"{where} {name!r} is not registered by the module of {path}")
     if not is_name or name not in known:
         raise BadInput(f"{where} must be one of {', '.join(sorted(known))}, got {name!r}")
     return _load_class(known[name].settings)
@@ -99,8 +104,12 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
 def import_path(settings: EnvSettings | AgentSettings) -> str | None:
     """Where settings of a kind that is not the package's own can be imported from."""
     kind = type(settings)
-    own = kind.__module__.startswith("wmg.")
-    return None if own else f"{kind.__module__}:{kind.__qualname__}"
+    module = kind.__module__
+    if module == "__main__":  # a script, whose name others import it by
+        main = sys.modules[module]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec else pathlib.Path(file).stem if file else module
+    return None if module.startswith("wmg.") else f"{module}:{kind.__qualname__}"
 
 
 def load(path: str, what: str) -> Any:
@@ -110,10 +119,9 @@ def load(path: str, what: str) -> Any:
     module, _, name = path.partition(":")
     try:
         found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise BadInput(f"{what} needs the module {module}, which cannot be imported") from None
+    except ImportError as error:
+        why = f"which cannot be imported: {error}"
+        raise BadInput(f"{what} needs the module {module}, {why}") from error
     try:
         for part in name.split("."):
             found = getattr(found, part)

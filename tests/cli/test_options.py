@@ -8,7 +8,7 @@ import pytest
 
 from wmg import config, paper
 from wmg.cli.options import UNPREFIXED, parse
-from wmg.cli.train import Train
+from wmg.cli.train import TrainOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,4 +169,6 @@ def test_a_preset_written_as_options_is_read_back(preset):
     wanted = paper.find_preset(preset)
     wanted = dataclasses.replace(wanted, goal=wanted.goal or config.Goal())
     blank = config.Config(type(wanted.env)(), type(wanted.agent)(), goal=config.Goal())
-    assert parse(Train, list(as_args(wanted)), "wmg train", config=blank) == Train(wanted)
+    assert parse(TrainOptions, list(as_args(wanted)), "wmg train", config=blank) == TrainOptions(
+        wanted
+    )

@@ -30,17 +30,17 @@ def test_a_baseline_plays_the_environment_that_has_the_settings(args, env):
 
 def test_what_is_tested_on_is_not_what_was_trained_on():
     trained = SokobanSettings(levels="unfiltered-train", max_steps=240)
-    assert start.held_out(trained) == SokobanSettings(levels="test", max_steps=240)
-    assert start.held_out(PathfindingSettings(5)) == PathfindingSettings(5)
+    assert trained.held_out() == SokobanSettings(levels="test", max_steps=240)
+    assert PathfindingSettings(5).held_out() == PathfindingSettings(5)
 
 
 def test_only_embedded_levels_are_remarked_on(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    start.remark_on_levels(SokobanSettings())
+    start.remark_on(SokobanSettings())
     said = capsys.readouterr().err
     assert "the levels embedded-train" in said and "wmg data boxoban" in said
     for env in (SokobanSettings(levels="unfiltered-train"), BabyAISettings(), None):
-        start.remark_on_levels(env)
+        start.remark_on(env)
     assert capsys.readouterr().err == ""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from wmg import registry
 from wmg.settings import EnvSettings
+from wmg.viewer import generic
 from wmg.viewer.page_files import page_files
 
 NAMES = pytest.mark.parametrize("name", sorted(registry.OWN["env"]))
@@ -36,8 +37,18 @@ def test_its_scene_has_a_name_and_a_free_key_for_each_action(name):
     scenery = env.scene()
     names, keys = zip(*scenery.actions, strict=True)
     assert len(set(names)) == len(set(keys)) == env.spec.actions
-    taken = re.search(r"const KEYS = \{(.*?)\n\};", page_files(scenery.drawing)["app.js"], re.S)
-    assert set(keys).isdisjoint(re.findall(r'^  "?([\w ]+)"?: \[', taken[1], re.M))
+    assert set(keys).isdisjoint(page_keys(page_files(scenery.drawing)["app.js"]))
+
+
+def test_the_generic_scene_has_keys_that_the_page_leaves_free():
+    taken = page_keys(page_files(generic.DRAWING)["app.js"])
+    assert {"j", "k", "l", " ", "Home"} <= set(taken) and set(generic.KEYS).isdisjoint(taken)
+
+
+def page_keys(script):
+    """The keys that the page itself listens to."""
+    _, _, rest = script.partition("\nconst KEYS = {\n")
+    return re.findall(r'^  "?([\w ]+)"?: \[', rest.partition("\n};")[0], re.MULTILINE)
 
 
 @NAMES

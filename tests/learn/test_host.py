@@ -15,7 +15,7 @@ from wmg.config import Config, Hyper
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import a3c, host
 from wmg.learn.a3c import A3C
-from wmg.learn.host import HostRule
+from wmg.learn.host import HostA3C
 from wmg.play.host import Host
 from wmg.runs import task, train
 from wmg.tools.errors import BadInput
@@ -94,7 +94,7 @@ def copied(env):
 
 def start(on_host, t_max):
     """A rule on the host and a run at its start."""
-    rule = HostRule(A3C(t_max), [on_host])
+    rule = HostA3C(A3C(t_max), [on_host])
     runs = task.start_runs(SETTINGS, host.empty_env(on_host.spec))
     return rule, rule.begin(jax.tree.map(lambda leaf: leaf[0], runs), SETTINGS.seed)
 
@@ -206,7 +206,7 @@ def test_a_run_on_the_host_is_resumed_with_a_new_episode(batched, tmp_path):
     fresh = [copied(Walk()) for _ in range(batched.envs)]
     whole = train.train(some, tmp_path / "run", env=fresh, resume=True)
     assert whole.finished and int(whole.runs.steps[0]) >= 48 and whole.scores.shape == (1, 2)
-    assert whole.scores[0, 0] == half.scores[0, 0]
+    np.testing.assert_array_equal(whole.scores[0, 0], half.scores[0, 0])
     assert fresh[0].env.seeds[0] not in (None, SETTINGS.seed)
     assert any((a != b).any() for a, b in zip(leaves(whole.agent), leaves(half.agent), strict=True))
 

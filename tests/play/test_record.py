@@ -11,7 +11,7 @@ from wmg.agents.baselines.settings import RandomSettings
 from wmg.envs.babyai import picture
 from wmg.envs.babyai.env import BabyAI, Layout
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.play import evaluate
+from wmg.play import evaluate, streams
 from wmg.play.record import one_by_one, record
 
 LAYOUT = Layout((2, 3), 0, (("ball", "red", 4, 4),), "go to the red ball")
@@ -35,7 +35,7 @@ def random_agent(env):
 def test_a_recorded_episode_is_the_one_that_evaluation_plays(make):
     env = make()
     agent = random_agent(env)
-    key = jax.random.fold_in(jax.random.key(evaluate.TEST_STREAM), 1)
+    key = streams.test_key(1)
     all_played, successes = evaluate.evaluate(env, agent, 1, 8), set()
     for episode in range(8):
         played = jax.tree.map(lambda each, episode=episode: each[episode], all_played)

@@ -55,8 +55,8 @@ def gru():
     return fresh(PathfindingSettings(), GRUSettings(embedding=8, size=8, actor_critic=8), "gru")
 
 
-def random(env=PathfindingSettings()):  # noqa: B008
-    return fresh(env, RandomSettings(), "random")
+def random(env=None):
+    return fresh(env or PathfindingSettings(), RandomSettings(), "random")
 
 
 @contextlib.contextmanager

@@ -208,9 +208,13 @@ def test_without_a_browser_the_address_is_to_be_opened_by_hand(monkeypatch, caps
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("pathfinding-wmg", 0.1), ("babyai-level4-wmg", 0.1), ("babyai-level5-wmg", 0.1),
-     ("sokoban-wmg", 0.25)],
-)  # fmt: skip
+    [
+        ("pathfinding-wmg", 0.1),
+        ("babyai-level4-wmg", 0.1),
+        ("babyai-level5-wmg", 0.1),
+        ("sokoban-wmg", 0.25),
+    ],
+)
 def test_a_live_step_is_quick_after_the_first(name, most):
     """Over HTTP, median of an episode."""
     with players.serving(players.shipped(name)) as (place, behind):

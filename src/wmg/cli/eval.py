@@ -96,9 +96,13 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
     count = level_test.count_levels(env, options.episodes)
     other = level_test.read(options.against, settings, count) if options.against else None
     played = level_test.play_levels(
-        env, agent, count=count, seed=options.test_seed, greedy=options.greedy,
+        env,
+        agent,
+        count=count,
+        seed=options.test_seed,
+        greedy=options.greedy,
         thinking=options.thinking,
-    )  # fmt: skip
+    )
     how = {"model": name, "seed": options.test_seed, "greedy": options.greedy}
     how |= {"thinking": options.thinking}
     found = level_test.summary(played)

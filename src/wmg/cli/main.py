@@ -44,7 +44,8 @@ def summary() -> str:
 
 
 def command() -> NoReturn:
-    """What the shell calls."""
+    """What the shell calls. Modules in the current folder can be imported, after all others."""
+    sys.path.append("")
     code = main()
     if code == INTERRUPTED:
         # Python would wait for the compiled program that still runs, which may take an hour.

@@ -168,7 +168,11 @@ def shown(default: Any) -> str:
 def field_texts(module: str) -> dict[tuple[str, str], str]:
     """The strings under the fields of the classes of a module."""
     texts = {}
-    for owner in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (OSError, TypeError):  # a module without a file
+        return {}
+    for owner in ast.walk(ast.parse(source)):
         if isinstance(owner, ast.ClassDef):
             for field, below in itertools.pairwise(owner.body):
                 match field, below:

@@ -92,9 +92,14 @@ def run_cells(name: str, target: Target, options: ReproduceOptions) -> bool:
     each = [dataclasses.replace(target.cells[cell].config, runs=runs) for cell in cells]
     prepare_jax(runs if runs > 1 else max(map(threads_for, each)))
     scale = library.Scale(
-        options.runs, options.steps, options.group_size, options.groups, options.precision,
-        options.again, options.checkpoints,
-    )  # fmt: skip
+        options.runs,
+        options.steps,
+        options.group_size,
+        options.groups,
+        options.precision,
+        options.again,
+        options.checkpoints,
+    )
     scale.groups_of(target)  # refuses groups that there are not
     wanted = [
         (where, paper.TARGETS.get(where, target), what)

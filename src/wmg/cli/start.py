@@ -8,11 +8,11 @@ import pathlib
 import sys
 from typing import Any
 
-from wmg import registry
+from wmg import paper, registry
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -20,6 +20,16 @@ def split_name(args: list[str]) -> tuple[str | None, list[str]]:
     if args and not args[0].startswith("-"):
         return args[0], args[1:]
     return None, args
+
+
+def find_config(name: str) -> Config:
+    """A preset, or the `Config` at an import path, `module:name`."""
+    if ":" not in name:
+        return paper.find_preset(name)
+    found = registry.load(name, "a preset")
+    if not isinstance(found, Config):
+        raise BadInput(f"{name} must be a wmg.config.Config, got {quote(found)}")
+    return found
 
 
 def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSettings]:

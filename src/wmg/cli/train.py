@@ -5,12 +5,13 @@ import dataclasses
 import datetime
 import json as jsonlib
 import pathlib
+import re
 import sys
 from typing import Any, Literal
 
-from wmg import paper
 from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
+    find_config,
     option_value,
     prepare_jax,
     remark_on,
@@ -23,7 +24,8 @@ from wmg.tools.errors import BadInput
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """Train one or more runs and write a run folder."""
+    """Train one or more runs and write a run folder. PRESET is a name that `wmg list` shows, or
+    module:NAME, the import path of a Config."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
     goal: bool = False
@@ -51,7 +53,7 @@ def run(args: list[str]) -> int:
     if not 0 <= options.save_seconds < float("inf"):
         raise BadInput(f"save_seconds must be a number from 0 on, got {options.save_seconds}")
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    label = (name or "run").replace("/", "-")
+    label = re.sub("[/:]", "-", name or "run")
     folder = options.resume or options.out or pathlib.Path("runs") / f"{label}-{stamp}"
     from wmg.runs import progress, runlog
     from wmg.runs import train as trainer
@@ -63,10 +65,14 @@ def run(args: list[str]) -> int:
         for mirror in mirrors:
             stack.callback(mirror.close)
         result = trainer.train(
-            settings, folder, resume=options.resume is not None,
-            branch_from=options.from_, show=stack.enter_context(progress.display()),
-            mirrors=mirrors, save_seconds=options.save_seconds,
-        )  # fmt: skip
+            settings,
+            folder,
+            resume=options.resume is not None,
+            branch_from=options.from_,
+            show=stack.enter_context(progress.display()),
+            mirrors=mirrors,
+            save_seconds=options.save_seconds,
+        )
     return finish_training(result, options.json)
 
 
@@ -85,13 +91,13 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
 def base_config(name: str | None, args: list[str]) -> Config:
     """What the options change: a preset, or the config of the folder to go on with."""
     if name is not None:
-        return paper.find_preset(name)
+        return find_config(name)
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
         return runfolder.read_config(pathlib.Path(folder))
     if {"-h", "--help"} & set(args):
-        return paper.find_preset("pathfinding/wmg")
+        return find_config("pathfinding/wmg")
     raise BadInput("name a preset (wmg list shows them), or a folder with --resume or --from")
 
 

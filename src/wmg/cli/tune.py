@@ -5,15 +5,15 @@ import functools
 import json as jsonlib
 import math
 import pathlib
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from wmg import paper
 from wmg.cli.options import parse
-from wmg.cli.start import prepare_jax, require_new, split_name
+from wmg.cli.start import find_config, prepare_jax, require_new, split_name
 from wmg.config import Config
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -152,9 +152,13 @@ def run(args: list[str]) -> int:
     """`wmg tune create|worker|workers|status|best|final ...`"""
     name, rest = split_name(args)
     commands: dict[str, Callable[[list[str]], int]] = {
-        "create": create, "worker": worker, "workers": workers,
-        "status": status, "best": best, "final": final,
-    }  # fmt: skip
+        "create": create,
+        "worker": worker,
+        "workers": workers,
+        "status": status,
+        "best": best,
+        "final": final,
+    }
     if name is None and {"-h", "--help"} & set(args):
         print(USAGE, end="")
         raise SystemExit(0)
@@ -173,7 +177,7 @@ def create(args: list[str]) -> int:
     options = parse(CreateOptions, args, "wmg tune create PRESET")
     if preset is None:
         raise BadInput("name a preset to tune; wmg list shows them")
-    settings = changed(paper.find_preset(preset), options)
+    settings = changed(find_config(preset), options)
     check_counts(options, runs=1, n_init=0, beat=1, seed=0)
     from wmg.tuner import objective, space, study
 
@@ -192,7 +196,7 @@ def create(args: list[str]) -> int:
         seed=options.seed,
         beat=options.beat,
     )
-    name = options.study or preset.replace("/", "-")
+    name = options.study or re.sub("[/:]", "-", preset)
     study.create(options.storage, name, plan, grid, maximise=task["metric"] == "score")
     points = math.prod(map(len, grid.values()))
     print(f"made study {name}: {len(grid)} hyperparameters, {points:,} configurations")

@@ -51,8 +51,11 @@ class Batch(eqx.Module, Generic[State]):
         skey, rkey = jax.random.split(key)
         step = jax.vmap(self.env.step)(state, actions, jax.random.split(skey, self.size))
         start = Round(step.terminated | step.truncated, (step.state, step.observation), rkey)
+
         # Not `self._renew` itself: it would be hashed, with whatever arrays the environment holds.
-        renew = lambda last: self._renew(last)  # noqa: E731
+        def renew(last: Round) -> Round:
+            return self._renew(last)
+
         end = jax.lax.while_loop(lambda last: last.done.any(), renew, start)
         return *end.current, step
 

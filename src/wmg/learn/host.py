@@ -8,6 +8,7 @@ lockstep and learns from it as from any other.
 The state of a host environment cannot be saved. A run that is resumed begins a new episode.
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from wmg.config import Hyper
 from wmg.learn import a3c, losses
+from wmg.learn.a3c import A3C
 from wmg.learn.ppo import PPO, Rollout, renew
 from wmg.learn.rule import Rule, Run, Totals
 from wmg.play.act import Scene, act, sample
@@ -30,26 +32,30 @@ from wmg.types import Agent, Env, EnvSpec, Factors, Learner, Observation, Step
 
 
 @dataclasses.dataclass(frozen=True)
-class HostRule:
+class HostRule(abc.ABC):
     """A learning rule on environments of the host, which belong to one run."""
 
-    rule: Rule
+    rule: Any
     hosts: Sequence[Host]
     compile: Callable[..., Callable] = jax.jit
-    """How the parts that are compiled are."""
+    """What compiles the agent and its update."""
 
     def __post_init__(self):
         if len(self.hosts) != self.count:
             raise BadInput(f"a run needs {self.count} host environments, got {len(self.hosts)}")
 
     @property
+    @abc.abstractmethod
     def count(self) -> int:
         """How many environments a run plays in."""
-        return self.rule.settings.envs if isinstance(self.rule, PPO) else 1
 
-    @property
-    def spec(self) -> EnvSpec:
-        return self.hosts[0].spec
+    @abc.abstractmethod
+    def scene(self, seen: list[Observation], memory: Any) -> tuple[Observation, Any]:
+        """Observation and memory of a scene: one of each environment, and of each the memory."""
+
+    @abc.abstractmethod
+    def update(self, hyper: Hyper, run: Run) -> tuple[Run, Totals]:
+        """Play, then learn from what was played."""
 
     def begin(self, run: Run, seed: int) -> Run:
         """The run at the start of a new episode in every environment."""
@@ -57,32 +63,59 @@ class HostRule:
         if taken := int(run.steps):  # not the episodes of the start once more
             seeds = np.random.SeedSequence((seed, taken)).generate_state(self.count).tolist()
         seen = [host.reset(each) for host, each in zip(self.hosts, seeds, strict=True)]
-        memory = [run.agent.initial_memory()] * self.count
-        both = (stack(seen), stack(memory)) if isinstance(self.rule, PPO) else (seen[0], memory[0])
+        both = self.scene(seen, run.agent.initial_memory())
         scene = Scene(run.scene.state, *jax.tree.map(jnp.asarray, both))
         return eqx.tree_at(lambda run: run.scene, run, scene)
 
     def advance(self, hyper: Hyper, run: Run, until: int) -> tuple[Run, Totals]:
         """Updates until the first that ends at or after `until` steps, and their sums."""
-        totals, update = Totals.zeros(), self._make_update()
+        totals = Totals.zeros()
         while int(run.steps) < until and not bool(run.diverged):
-            run, more = update(hyper, run)
+            run, more = self.update(hyper, run)
             totals = jax.tree.map(jnp.add, totals, more)
         return run, totals
 
-    def _make_update(self) -> Callable[[Hyper, Run], tuple[Run, Totals]]:
-        if isinstance(self.rule, PPO):
-            parts = (_act_compiled(self.compile), _learn_round(self.rule, self.compile))
-            return functools.partial(play_round, self.rule, self.hosts, *parts)
-        parts = (_choose(self.compile), _learn_window(self.spec, self.rule.t_max, self.compile))
-        return functools.partial(one_window, self.hosts[0], self.rule.t_max, *parts)
+
+class HostA3C(HostRule):
+    """A3C in one environment of the host."""
+
+    rule: A3C
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    def scene(self, seen: list[Observation], memory: Any) -> tuple[Observation, Any]:
+        return seen[0], memory
+
+    def update(self, hyper: Hyper, run: Run) -> tuple[Run, Totals]:
+        (host,), t_max = self.hosts, self.rule.t_max
+        learn = _learn_window(host.spec, t_max, self.compile)
+        return learn(play_window(host, run, t_max, _choose(self.compile)), hyper, run)
 
 
-def one_window(
-    host: Host, t_max: int, choose: Callable, learn: Callable, hyper: Hyper, run: Run
-) -> tuple[Run, Totals]:
-    """Play a window and learn from it."""
-    return learn(play_window(host, run, t_max, choose), hyper, run)
+class HostPPO(HostRule):
+    """PPO in several environments of the host, in lockstep."""
+
+    rule: PPO
+
+    @property
+    def count(self) -> int:
+        return self.rule.settings.envs
+
+    def scene(self, seen: list[Observation], memory: Any) -> tuple[Observation, Any]:
+        return stack(seen), stack([memory] * self.count)
+
+    def update(self, hyper: Hyper, run: Run) -> tuple[Run, Totals]:
+        lkey, pkey, key = jax.random.split(run.key, 3)
+        played = play_round(self.rule, self.hosts, run, pkey, _choose_all(self.compile))
+        return _learn_round(self.rule, self.compile)(run, *played, hyper, lkey, key)
+
+
+def on_host(rule: Rule, hosts: Sequence[Host], compile: Callable[..., Callable]) -> HostRule:
+    """A learning rule on environments of the host."""
+    kind = HostPPO if isinstance(rule, PPO) else HostA3C
+    return kind(rule, hosts, compile)
 
 
 def play_window(host: Host, run: Run, t_max: int, choose: Callable) -> "PlayedWindow":
@@ -204,33 +237,30 @@ def _learn_window(spec: EnvSpec, t_max: int, compile: Callable) -> Callable:
 
 
 def play_round(
-    rule: PPO, hosts: Sequence[Host], act: Callable, learn: Callable, hyper: Hyper, run: Run
-) -> tuple[Run, Totals]:
-    """Play a round in all environments and learn from it."""
+    rule: PPO, hosts: Sequence[Host], run: Run, key: PRNGKeyArray, choose: Callable
+) -> tuple[Scene, Any, Rollout]:
+    """The scene after a round; the memory at the start of each window, and its steps."""
     observation, memory, windows = run.scene.observation, run.scene.memory, []
-    key, lkey, nkey = jax.random.split(run.key, 3)
-    for wkey in jax.random.split(nkey, rule.settings.windows):
+    for wkey in jax.random.split(key, rule.settings.windows):
         first, steps = memory, []
         for skey in jax.random.split(wkey, rule.t_max):
-            acted, kept = act(run.agent, observation, memory, skey)
-            made = [host.step(int(a)) for host, a in zip(hosts, acted["action"], strict=True)]
+            chosen, kept = choose(run.agent, observation, memory, skey)
+            made = [host.step(int(a)) for host, a in zip(hosts, chosen["action"], strict=True)]
             done = np.array([one.done for one in made])
-            seen = [
-                h.reset() if s.done else s.observation for h, s in zip(hosts, made, strict=True)
-            ]
             reward = np.array([one.reward for one in made], np.float32)
             told = {"reward": reward, "done": done, "success": done & (reward > 0)}
-            steps.append(Rollout(observation, **acted, **jax.tree.map(jnp.asarray, told)))
+            steps.append(Rollout(observation, **chosen, **jax.tree.map(jnp.asarray, told)))
+            each = zip(hosts, made, strict=True)
+            seen = [host.reset() if one.done else one.observation for host, one in each]
             observation = jax.tree.map(jnp.asarray, stack(seen))
             memory = renew(run.agent, jnp.asarray(done), kept)
         windows.append((first, stack(steps)))
-    scene = Scene(run.scene.state, observation, memory)
-    return learn(run, scene, *stack(windows), hyper, lkey, key)
+    return Scene(run.scene.state, observation, memory), *stack(windows)
 
 
 @functools.cache
-def _act_compiled(compile: Callable) -> Callable:
-    def act_all(
+def _choose_all(compile: Callable) -> Callable:
+    def choose_all(
         agent: Learner, seen: Observation, memory: Any, key: PRNGKeyArray
     ) -> tuple[dict[str, Array], Any]:
         summary = agent.summarise_all(seen, memory)
@@ -239,7 +269,7 @@ def _act_compiled(compile: Callable) -> Callable:
         chosen = losses.log_probability(logits, action)
         return {"action": action, "log_probability": chosen, "value": value}, summary.memory
 
-    return compile(act_all)
+    return compile(choose_all)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
+from wmg.play.act import Scene, act, start_scene
 from wmg.types import Agent, Env
 
 
@@ -32,16 +33,12 @@ def _play(
     steps = env.spec.max_steps
     noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
 
-    def step(
-        now: tuple[Any, Any, Any], chance: tuple[Array, Array]
-    ) -> tuple[Any, tuple[Any, Array]]:
-        (state, observation, memory), (noise, key) = now, chance
-        output = agent(observation, memory)
-        after = env.step(state, jnp.argmax(output.logits + noise), key)
-        return (after.state, after.observation, output.memory), (after.state, after.done)
+    def step(scene: Scene, chance: tuple[Array, Array]) -> tuple[Scene, tuple[Any, Array]]:
+        noise, key = chance
+        action, output = act(agent, scene.observation, scene.memory, noise)
+        after = env.step(scene.state, action, key)
+        return Scene(after.state, after.observation, output.memory), (after.state, after.done)
 
-    start, observation = env.reset(rkey)
-    first = start, observation, agent.initial_memory()
-    chance = noise, jax.random.split(ekey, steps)
-    _, (states, done) = jax.lax.scan(step, first, chance)
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, states), done
+    start = start_scene(env, agent, rkey)
+    _, (states, done) = jax.lax.scan(step, start, (noise, jax.random.split(ekey, steps)))
+    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start.state, states), done

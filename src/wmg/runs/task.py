@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg import registry
-from wmg.config import Batched, Config, Hyper
+from wmg.config import Config, Hyper
 from wmg.learn.a3c import A3C
-from wmg.learn.host import HostRule, empty_env
+from wmg.learn.host import empty_env, on_host
 from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule, Run
 from wmg.play.goal_test import GoalTester
@@ -120,13 +120,12 @@ class HostTask(Task):
             raise BadInput(f"{settings.runs} runs cannot share {len(hosts)} host environments")
         rule, rows = rule_for(settings), range(settings.runs)
         each = [hosts[run * share : (run + 1) * share] for run in rows]
-        self.rules = [HostRule(rule, mine, _compile()) for mine in each]
+        self.rules = [on_host(rule, mine, _compile()) for mine in each]
 
     def begin(self, runs: Run) -> Run:
         """The runs at the start of new episodes: those of the host cannot be restored."""
-        count = 1 if self.settings.batched == Batched() else self.settings.batched.envs
         begun = [
-            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * count)
+            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * rule.count)
             for index, rule in enumerate(self.rules)
         ]
         return hardware.stack(begun)

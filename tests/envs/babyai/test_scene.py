@@ -80,5 +80,7 @@ def test_a_mission_is_found_after_the_last_episode():
 
 def test_a_mission_that_there_is_not_is_one_sentence(monkeypatch):
     monkeypatch.setattr(babyai, "BATCHES", 1)
-    with pytest.raises(ValueError, match="GoToObj has no mission with the words 'open a door'"):
+    with pytest.raises(
+        ValueError, match="no mission of 1,024 episodes has the words 'open a door'"
+    ):
         babyai.find_mission(players.babyai().env, "open a door", 0, chance.reset)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from wmg.envs.pathfinding import picture as pathfinding
-from wmg.envs.pathfinding.env import Pathfinding, PathfindingState
+from wmg.envs.pathfinding.env import Pathfinding
+from wmg.envs.pathfinding.state import PathfindingState
 from wmg.tools import draw
 
 # Links 0>1 and 2>1; quizzes 1>0 (no) and 2>1 (yes).

@@ -11,12 +11,11 @@ from jaxtyping import Array, Int
 
 from wmg.envs.babyai import picture as render
 from wmg.envs.babyai.encode import DOOR_STATES
-from wmg.envs.babyai.env import BabyAI
 from wmg.envs.babyai.observe import MIDDLE, NEAR
 from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import ABSENT, CARRIED, BabyAIState
 from wmg.envs.scenery import Choice, Reset, Scenery
-from wmg.types import Observation
+from wmg.types import Env, Observation
 
 KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "p", "d", "t", "x")
 BRIEFS = ("", "L", "R", "F", "p", "d", "t", "x")
@@ -68,18 +67,18 @@ def places(state: BabyAIState, observation: Observation) -> list[list[int] | Non
     ]
 
 
-def find_mission(env: BabyAI, text: str, seed: int, reset: Reset) -> tuple[int, None]:
+def find_mission(env: Env, text: str, seed: int, reset: Reset) -> tuple[int, None]:
     """The next episode after a seed whose mission has these words in it."""
     wanted = " ".join(text.lower().split())
     for start in range(seed + 1, seed + 1 + BATCH * BATCHES, BATCH):
         said = render.mission_text(_starts(reset, env, start))
         if len(found := [i for i, mission in enumerate(said) if wanted in mission]):
             return start + found[0], None
-    raise ValueError(f"{env.level} has no mission with the words {text!r}")
+    raise ValueError(f"no mission of {BATCH * BATCHES:,} episodes has the words {text!r}")
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _starts(reset: Reset, env: BabyAI, start: Int[Array, ""] | int) -> BabyAIState:
+def _starts(reset: Reset, env: Env, start: Int[Array, ""] | int) -> BabyAIState:
     return jax.vmap(lambda seed: reset(env, seed)[0])(start + jnp.arange(BATCH))
 
 

@@ -17,28 +17,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from wmg.envs.pathfinding.state import PathfindingState
 from wmg.envs.scenery import Scenery
 from wmg.tools.draw import Frame
 from wmg.types import Bounds, Env, EnvSpec, Observation, ObservationSpec, Step
 
 NO, YES = range(2)
-
-
-class PathfindingState(eqx.Module):
-    """One episode as a script, and how far it has been played.
-
-    Row i of `source` and `target` are the nodes shown in step i: for a link (even i) where
-    it starts and ends, for a quiz (odd i) the pair that is asked about.
-    """
-
-    patterns: Float[Array, "nodes pattern"]
-    source: Int[Array, " steps"]
-    target: Int[Array, " steps"]
-    answers: Bool[Array, " steps"]
-    """Whether a path leads from source to target; False on link steps."""
-    time: Int[Array, ""]
-    right: Int[Array, ""]
-    """Quizzes answered correctly so far."""
 
 
 class Pathfinding(Env[PathfindingState]):

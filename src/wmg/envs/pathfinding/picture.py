@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from wmg.envs.pathfinding.env import PathfindingState
+from wmg.envs.pathfinding.state import PathfindingState
 from wmg.tools.draw import INK, PALE, PAPER, Colour, Frame, Point, blank, line, put, write
 
 LOW: Colour = (0, 114, 178)

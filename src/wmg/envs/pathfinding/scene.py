@@ -3,7 +3,7 @@
 import pathlib
 from typing import Any
 
-from wmg.envs.pathfinding.env import PathfindingState
+from wmg.envs.pathfinding.state import PathfindingState
 from wmg.envs.scenery import Scenery
 from wmg.types import Observation
 

@@ -11,14 +11,15 @@ from jaxtyping import Array, Int
 from wmg.envs.scenery import Choice, Reset, Scenery
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban import picture as render
-from wmg.envs.sokoban.env import Level, Levels, Sokoban, SokobanState
 from wmg.envs.sokoban.observe import CELLS, reach
-from wmg.envs.sokoban.world import ACTIONS
-from wmg.types import Observation
+from wmg.envs.sokoban.world import ACTIONS, SokobanState
+from wmg.types import LevelEnv, Observation
 
 KEYS = (".", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight")
 BRIEFS = ("·", "↑", "↓", "←", "→")
 """Signs for the last action."""
+Sokoban = Any
+"""The environment. Its class imports this module, not the other way round."""
 
 
 def describe(state: SokobanState, observation: Observation) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def places(state: SokobanState, observation: Observation) -> list[list[int] | No
     ]
 
 
-def by_number(env: Sokoban, number: int, seed: int, reset: Reset) -> tuple[int, SokobanState]:
+def by_number(env: LevelEnv, number: int, seed: int, reset: Reset) -> tuple[int, SokobanState]:
     """The level at a place of the bank."""
     del reset
     if number >= env.count:
@@ -68,7 +69,7 @@ def by_text(env: Sokoban, text: str, seed: int, reset: Reset) -> tuple[int, Soko
 
 
 @jax.jit
-def _start(env: Sokoban, index: Int[Array, ""]) -> SokobanState:
+def _start(env: LevelEnv, index: Int[Array, ""]) -> SokobanState:
     return env.start(index)[0]
 
 
@@ -78,12 +79,12 @@ def _observe(env: Sokoban, state: SokobanState) -> Observation:
 
 
 @jax.jit
-def _unpack(bank: Levels) -> Level:
+def _unpack(bank: levels.Levels) -> levels.Level:
     return bank.level(jnp.int32(0))
 
 
 @jax.jit
-def _begin(env: Sokoban, level: Level) -> SokobanState:
+def _begin(env: Sokoban, level: levels.Level) -> SokobanState:
     return env.begin(level)[0]
 
 

@@ -1,0 +1,56 @@
+"""Run folders and models of the version before, in `v0.1`, go on as that version would have.
+
+`v0.1/make.sh` made them, and `v0.1/expected.json` is what that version made of them.
+"""
+
+import itertools
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from wmg import registry
+from wmg.play import evaluate
+from wmg.runs import models, runfolder, train
+
+OLD = pathlib.Path(__file__).parent / "v0.1"
+EXPECTED = json.loads((OLD / "expected.json").read_text())
+FOLDERS = pytest.mark.parametrize("name", ["wmg", "gru"])
+CLOSE = 1e-5
+"""Largest error relative to the largest number of its kind: rounding depends on the compiler."""
+
+
+@pytest.mark.parametrize("name, run", [("wmg", 0), ("gru", 0), ("goal", None)])
+def test_it_plays_as_well_as_it_did(name, run):
+    agent, settings = models.find(str(OLD / (name if run == 0 else f"{name}.safetensors")), run)
+    env = registry.make_env(settings.env)
+    played = evaluate.evaluate(env, agent, 1, 200)
+    assert evaluate.summary(env.spec, played) == pytest.approx(EXPECTED[name]["score"], rel=1e-9)
+
+
+@FOLDERS
+def test_it_goes_on_to_the_end_that_it_would_have_had(name, tmp_path):
+    folder = shutil.copytree(OLD / name, tmp_path / name)
+    before = tiny.lines(folder)
+    result = train.train(runfolder.read_config(folder), folder, resume=True)
+    assert result.finished and [len(log) for log in before] == [5] * len(before)
+    compare_logs(tiny.lines(folder), EXPECTED[name]["end"])
+    found = tiny.arrays(folder)
+    for array, expected in safetensors.numpy.load_file(OLD / f"{name}-end.safetensors").items():
+        error = np.abs(found[array] - expected).max() / np.abs(expected).max()
+        assert error < CLOSE, array
+
+
+def compare_logs(found, expected):
+    """Counts, rewards and scores are the same; means of losses and norms differ by rounding."""
+    assert [len(log) for log in found] == [len(log) for log in expected]
+    for one, other in zip(*map(itertools.chain.from_iterable, (found, expected)), strict=True):
+        assert one.keys() == other.keys()
+        for key in ("steps", "episodes", "reward", "score", "success", "diverged"):
+            assert one[key] == other[key], (key, one["steps"])
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-5), one["steps"]
