@@ -1,7 +1,7 @@
 """The settings of a run, once, and configs as JSON.
 
 Settings are of two kinds. Those of an environment or an agent (in their own folders), `t_max` and
-`batched` fix shapes: a change compiles anew and cannot be made to a saved run. `Hyper` holds
+`batched` fix shapes: a change recompiles and cannot be made to a saved run. `Hyper` holds
 numbers: each run of a batch may have its own. This file imports neither jax nor equinox, so that
 commands start quickly.
 """
@@ -30,7 +30,7 @@ Settings = TypeVar("Settings")
 
 @dataclasses.dataclass(frozen=True)
 class Hyper:
-    """Numbers of the learning rule. Each run may have its own, without compiling anew."""
+    """Numbers of the learning rule. Each run may have its own, without recompiling."""
 
     learning_rate: float = 1.6e-4
     discount: float = 0.5
@@ -66,7 +66,7 @@ class Goal:
     success: float = 0.99
     """The share of episodes that must be solved."""
     episodes: int = 10_000
-    """Fresh episodes of one test; it ends early once the share is all but out of reach."""
+    """Fresh episodes of one test; it ends early once the share is very unlikely to be reached."""
     grids: tuple[int, ...] = ()
     """Coarser test intervals, in steps: a run goes on until it also passes a test on each of these
     grids, so that reports can say what it would have needed with fewer tests."""
@@ -84,7 +84,8 @@ class Batched:
     envs: int = 1
     """How many environments; 1 is the paper's A3C, where each window makes one update."""
     windows: int = 1
-    """Windows of t_max steps in a round: returns look to its end, gradients to that of a window."""
+    """Windows of t_max steps in a round. Returns look to the end of the round, gradients to the
+    end of a window."""
     passes: int = 1
     """How often the steps of a round are learned from."""
     minibatches: int = 1

@@ -57,8 +57,8 @@ def register_env(settings: type[EnvSettings], constructor: "Callable[..., Env]")
     """Make an environment known by the name of its settings.
 
     `settings` is a frozen dataclass that derives from `EnvSettings`; `constructor` takes its fields
-    as keyword arguments. A run folder remembers the module of `settings`: whoever goes on with the
-    run imports that module, which registers the environment again.
+    as keyword arguments. A run folder remembers the module of `settings`. Loading the run
+    imports that module, which registers the environment again.
     """
     _register("env", ENVS, EnvSettings, settings, constructor)
 

@@ -14,7 +14,7 @@ from wmg.tools.errors import BadInput, quote
 
 @dataclasses.dataclass(frozen=True)
 class EnvSettings:
-    """The base of the settings of an environment. What is below may be overridden."""
+    """The base of the settings of an environment. Subclasses may override what is below."""
 
     name: ClassVar[str]
     """What the environment is called in a config."""
@@ -54,7 +54,7 @@ class EnvSettings:
 
 @dataclasses.dataclass(frozen=True)
 class AgentSettings:
-    """The base of the settings of an agent. What is below may be overridden."""
+    """The base of the settings of an agent. Subclasses may override what is below."""
 
     name: ClassVar[str]
     """What the agent is called in a config."""

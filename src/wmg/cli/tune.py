@@ -113,7 +113,7 @@ class StatusOptions:
     storage: str = STORAGE
     """An SQLite file, or the URL of a database."""
     watch: float | None = None
-    """Show it again every so many seconds, until it ends."""
+    """Repeat every this many seconds until it ends."""
     plot: pathlib.Path | None = None
     """Also draw the search into this PNG file."""
     json: bool = False

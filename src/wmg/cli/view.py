@@ -23,7 +23,7 @@ class ViewOptions:
     run: int | None = None
     """Which run of a run folder (default: the best)."""
     seed: int = 0
-    """The first episode: but for Sokoban, episode N of the default test of `wmg eval`."""
+    """First episode; N is episode N of `wmg eval`, except in Sokoban."""
     greedy: bool = False
     """Take the most likely action instead of sampling."""
     export: pathlib.Path | None = None

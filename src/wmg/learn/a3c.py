@@ -45,8 +45,8 @@ class A3C(Rule):
     def advance(
         self, env: Env, hyper: Hyper, run: Run, until: Int[Array, ""], batch: str | None = None
     ) -> tuple[Run, Totals]:
-        """See `Rule`. In a `batch` all runs go on while any has to, and those that are done stand
-        still: left to itself, `vmap` would do the same by copying every weight."""
+        """See `Rule`. In a `batch`, all runs loop until the last one is done, and finished runs are
+        left unchanged. Without this, `vmap` would do the same by copying every weight."""
         unroll = 1 if batch is None else min(self.t_max, env.spec.max_steps, LONGEST_UNROLL)
 
         def unfinished(run: Run) -> Bool[Array, ""]:
@@ -135,10 +135,11 @@ def roll_out(
         done = WindowStep(summary.vector, action, made.reward, ~over, made.success)
         return (keep_if(over, scene, after), over | made.done), done
 
+    # Windows as long as the longest episode mostly end with it, as in Pathfinding: there a scan that
+    # cannot stop is faster.
+    until = (lambda carry: carry[1]) if len(noise) < env.spec.max_steps else None
     start = (run.scene, jnp.zeros((), bool))
-    (scene, over), steps = scan(
-        step, agent, start, (noise, keys), until=lambda carry: carry[1], unroll=unroll
-    )
+    (scene, over), steps = scan(step, agent, start, (noise, keys), until=until, unroll=unroll)
     return scene, over, steps
 
 

@@ -35,7 +35,7 @@ class Lanes(eqx.Module):
     begun: Int[Array, ""]
     failed: Int[Array, ""]
     played: Episodes
-    """So far; those of length 0 have not been begun."""
+    """Episodes so far; length 0 means not started."""
 
 
 def play(

@@ -1,9 +1,9 @@
 """Sample efficiency, by the paper's protocol: steps of training until a goal is met.
 
 At every report each run plays fresh episodes. Its test ends as soon as the goal, 99% of 10,000
-episodes, is out of reach, or all but out of reach (`allowed_failures`); the run ends as soon as the
-goal is met. The steps it needed are
-interpolated between its last two tests, as the authors do. A run that never meets the goal is
+episodes, is out of reach, or very unlikely to be reached (`allowed_failures`); the run ends as soon
+as the goal is met. The steps it needed are interpolated between its last two tests, as the authors
+do. A run that never meets the goal is
 *censored*: known to need more steps than it took, and never left out.
 
 The interval between tests is part of the result: with more tests a run passes one earlier. A goal

@@ -38,7 +38,7 @@ def _play(
 
 
 def count_levels(env: LevelEnv, wanted: int | None) -> int:
-    """How many levels to play: so many as are wanted, or as there are."""
+    """The number of levels to play: as many as asked for, at most those of the bank."""
     wanted = env.count if wanted is None else wanted
     if not 1 <= wanted <= env.count:
         raise BadInput(
@@ -115,8 +115,8 @@ def read(path: pathlib.Path, settings: EnvSettings, count: int) -> Bool[np.ndarr
 
 
 def compare(episodes: Episodes, other: Bool[np.ndarray, " levels"]) -> dict[str, int | float]:
-    """How many levels both agents solved, only one of them, or neither; and the chance that of two
-    equal ones one solves alone so many more."""
+    """Levels that both agents solved, only one of them, or neither; and the p-value of a sign
+    test."""
     this = np.asarray(episodes.success)
     only_this, only_other = int((this & ~other).sum()), int((other & ~this).sum())
     return {

@@ -93,7 +93,7 @@ def start_playing(batch: Batch, key: PRNGKeyArray) -> Playing:
 
 
 def play_randomly(batch: Batch, playing: Playing, steps: Int[Array, ""]) -> Playing:
-    """A batch after so many more steps of each environment."""
+    """The batch after `steps` more steps of each environment."""
 
     def step(_: Array, now: Playing) -> Playing:
         key, akey, skey = jax.random.split(now.key, 3)

@@ -202,7 +202,7 @@ def _split_over_devices(
 
 
 def _spread(count: int) -> jax.sharding.NamedSharding:
-    """Over as many devices as have equal shares of so many."""
+    """Sharding over the largest number of devices that divides `count`."""
     devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
     return jax.sharding.NamedSharding(
         jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")

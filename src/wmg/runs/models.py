@@ -81,8 +81,8 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
 
 
 def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env, Agent]:
-    """An environment, and the agent for it: one that does not learn is made anew, a trained
-    one must have been trained on observations of the same shape."""
+    """The environment and a fitting agent. An agent that does not learn is rebuilt; a trained one
+    must have been trained on observations of the same shape."""
     made = registry.make_env(env)
     new = settings.agent.for_env(env)
     make = lambda: registry.make_agent(new, made.spec, jax.random.key(0))  # noqa: E731

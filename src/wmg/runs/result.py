@@ -55,7 +55,7 @@ class Result:
     stopped: bool = False
     """Whether a signal asked to stop. It may be finished all the same."""
     starts: list[int] = dataclasses.field(default_factory=list)
-    """Steps that each run had taken before: those of a branch, in its parent."""
+    """Steps that each run of a branch had taken in its parent."""
 
     @property
     def crossings(self) -> list[float | None]:

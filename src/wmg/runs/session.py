@@ -28,7 +28,7 @@ from wmg.runs.task import Task, stack_hypers
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
 SAVE_SHARE = 20
-"""Saving takes at most one part in so many of the time."""
+"""Saving takes at most 1/SAVE_SHARE of the time."""
 WORTH_COMPILING = 10_000
 """Updates with fewer runs that save about as much time as compiling for them takes."""
 

@@ -1,6 +1,6 @@
-"""What is trained: runs by a learning rule, in a compiled environment or on the host's.
+"""A task: a batch of runs, a learning rule and an environment (compiled or on the host).
 
-A task starts a batch of runs, advances it and tests it. The session loop knows no more of it.
+The session loop knows three things of a task: how to start the runs, advance them and test them.
 """
 
 import abc
@@ -60,7 +60,7 @@ class Task(abc.ABC):
         self.settings, self.env = settings, env
         """On the host, an environment that shows zeros."""
         self.one_program = False
-        """Whether the batch is one program, which is compiled anew for fewer runs."""
+        """Whether the batch is one program, recompiled for fewer runs."""
 
     @property
     def spec(self) -> EnvSpec:

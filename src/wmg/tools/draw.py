@@ -49,7 +49,7 @@ def blend(picture: Frame, share: Float[np.ndarray, "height width"], colour: Colo
 
 
 def samples(size: int) -> tuple[Float[np.ndarray, "side side"], Float[np.ndarray, "side side"]]:
-    """x and y of every sample of a square of so many pixels, whose sides are 1."""
+    """x and y of every sample of a unit square of `size` pixels."""
     along = (np.arange(size * SAMPLES) + 0.5) / (size * SAMPLES)
     x, y = np.meshgrid(along, along)
     return x, y
@@ -68,7 +68,7 @@ def slab(size: int, left: float, top: float, right: float, bottom: float) -> Mas
 
 
 def triangle(size: int, direction: int) -> Mask:
-    """The head of an arrow in a square that points to the right, or so many quarters clockwise."""
+    """An arrow head that points right, turned by `direction` quarters clockwise."""
     x, y = samples(size)
     return np.rot90((x > 0.12) & (np.abs(y - 0.5) < 0.42 * (0.94 - x) / 0.82), -direction)
 

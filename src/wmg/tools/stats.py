@@ -27,8 +27,7 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> tuple[float
 
 
 def sign_test(more: int, fewer: int) -> float:
-    """The two-sided chance that equals differ as much: that of so many fair coins, `more` or
-    `fewer` or a less even split show heads. Of levels, those that only one agent solved count."""
+    """Two-sided p-value of a sign test, given how often each side was alone ahead."""
     if more < 0 or fewer < 0:
         raise ValueError(f"counts must not be negative, got {more} and {fewer}")
     coins, term, tail = more + fewer, 1, 0
@@ -91,8 +90,8 @@ def quartiles(values: ArrayLike) -> tuple[float, float, float]:
 
 
 def censored_quantile(values: ArrayLike, share: float) -> float:
-    """A quantile, interpolated linearly, of values of which some are infinite: larger than was
-    looked for. Infinite itself where it falls among those or next to them."""
+    """A quantile, linearly interpolated. Infinite values count as larger than all others; a
+    quantile among them or next to them is infinite."""
     ordered = np.sort(_censored_sample(values))
     place = share * (ordered.size - 1)
     below, part = math.floor(place), place - math.floor(place)
