@@ -317,8 +317,10 @@ def test_a_model_that_was_saved_comes_back_the_same(tmp_path):
     made = registry.make_agent(
         settings.agent, registry.make_env(settings.env).spec, jax.random.key(3)
     )
-    checkpoint.save_model(tmp_path / "m.safetensors", made, settings)
-    assert eqx.tree_equal(models.find(str(tmp_path / "m.safetensors"))[0], made)
+    checkpoint.save_model(str(tmp_path / "m.safetensors"), made, settings)
+    for path in (tmp_path / "m.safetensors", str(tmp_path / "m.safetensors")):
+        assert eqx.tree_equal(models.find(path)[0], made)
+        assert eqx.tree_equal(checkpoint.load_model(path)[0], made)
 
 
 def test_a_run_of_a_sweep_comes_with_its_own_numbers(tmp_path):

@@ -1,7 +1,7 @@
 """Linear layers and layer normalisation, as the paper's authors set them up.
 
 A linear layer's parameter gradient is one product of its inputs and its output's cotangents;
-`wmg.learn.deferred` uses `pull_back` and `gradient` to take it for a whole window at once, for a
+`wmg.learn.window` uses `pull_back` and `gradient` to take it for a whole window at once, for a
 layer as it is and for one taken apart into `Blocks`.
 """
 

@@ -135,8 +135,8 @@ def roll_out(
         done = WindowStep(summary.vector, action, made.reward, ~over, made.success)
         return (keep_if(over, scene, after), over | made.done), done
 
-    # Windows as long as the longest episode mostly end with it, as in Pathfinding: there a scan that
-    # cannot stop is faster.
+    # Windows as long as the longest episode mostly end with it, as in Pathfinding. There a scan
+    # that cannot stop is faster.
     until = (lambda carry: carry[1]) if len(noise) < env.spec.max_steps else None
     start = (run.scene, jnp.zeros((), bool))
     (scene, over), steps = scan(step, agent, start, (noise, keys), until=until, unroll=unroll)

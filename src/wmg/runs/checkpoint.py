@@ -92,8 +92,9 @@ def shape_of(settings: Config, env: Env | None = None) -> Agent:
     return eqx.filter_eval_shape(make)
 
 
-def save_model(path: pathlib.Path, agent: Agent, settings: Config, **about: Any) -> None:
+def save_model(path: pathlib.Path | str, agent: Agent, settings: Config, **about: Any) -> None:
     """Write one agent in release form: weights and config alone."""
+    path = pathlib.Path(path)
     save(path, agent, "release", {"config": config.to_dict(settings), **about})
 
 
@@ -110,11 +111,12 @@ def to_half(agent: Agent) -> Agent:
         return jax.tree.map(halve, agent)
 
 
-def load_model(path: pathlib.Path, env: Env | None = None) -> tuple[Agent, Config]:
+def load_model(path: pathlib.Path | str, env: Env | None = None) -> tuple[Agent, Config]:
     """An agent in release form, and the config it was trained with.
 
     If it was trained on an environment of your own, give that too.
     """
+    path = pathlib.Path(path)
     header = read_header(path, "release")
     try:
         settings = config.from_dict(Config, header.get("config"))

@@ -25,9 +25,9 @@ def shipped() -> dict[str, pathlib.Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
-def find(name: str, run: int | None = None) -> tuple[Agent, Config]:
+def find(name: str | pathlib.Path, run: int | None = None) -> tuple[Agent, Config]:
     """The agent called `name`, and the config it was trained with (or plays by default)."""
-    path = pathlib.Path(name)
+    path, name = pathlib.Path(name), str(name)
     baseline = name == "random" or re.fullmatch(r"depth-\d{1,9}", name)
     if path.is_dir() and not baseline:
         return _from_folder(path, run)
