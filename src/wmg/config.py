@@ -236,11 +236,12 @@ def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Setting
         given, _ = data.pop("name", kind.name), data.pop("import", None)
         require(given == kind.name, f"{where}.name", given, repr(kind.name))
     hints = typing.get_type_hints(kind)
-    known = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    fields = dataclasses.fields(typing.cast(Any, kind))
+    known = [field.name for field in fields]
     for key in data:
         if key not in known:
             raise BadInput(f"{where} has no setting {quote(key)}; it has {', '.join(known)}")
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for field in fields:
         needed = field.default is field.default_factory is dataclasses.MISSING
         if needed and field.name not in data:
             raise BadInput(f"{where} lacks {field.name}")

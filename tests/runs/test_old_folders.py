@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tiny
-from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import registry
 from wmg.play import evaluate
 from wmg.runs import models, runfolder, train
 
 OLD = pathlib.Path(__file__).parent / "v0.1"
+keys_may_be_split_up = tiny.keys_may_be_split_up
 EXPECTED = json.loads((OLD / "expected.json").read_text())
 FOLDERS = pytest.mark.parametrize("name", ["wmg", "gru"])
 CLOSE = 1e-5

@@ -7,6 +7,7 @@ to, so that `wmg --help` is instant.
 
 import contextlib
 import importlib
+import io
 import os
 import sys
 from typing import NoReturn
@@ -59,8 +60,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence; 130: interrupted."""
     args = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # names may be more than a terminal can show
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):  # names may be more than a terminal can show
+            stream.reconfigure(errors="backslashreplace")
     if not args or args[0] in ("-h", "--help"):
         print(summary(), end="")
         return 0

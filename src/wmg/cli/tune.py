@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import json as jsonlib
 import math
 import pathlib
@@ -165,7 +166,7 @@ def run(args: list[str]) -> int:
     if name not in commands:
         raise BadInput(f"wmg tune has {', '.join(commands)}, got {name!r}")
     try:
-        import optuna  # noqa: F401
+        importlib.import_module("optuna")
     except ImportError as error:
         raise BadInput("wmg tune needs Optuna: pip install 'wmg[tune]'") from error
     return commands[name](rest)

@@ -22,7 +22,6 @@ from wmg.types import Agent, EnvSpec, Observation, ObservationSpec
 
 try:
     import gymnasium
-    import minigrid  # noqa: F401 (registers its environments)
     from gymnasium import spaces
     from gymnasium.utils import RecordConstructorArgs
     from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel

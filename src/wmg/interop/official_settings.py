@@ -387,9 +387,9 @@ def _choice(settings: Mapping[str, Value], name: str, ours: Mapping[str, str]) -
 def _number(settings: Mapping[str, Value], name: str, kind: type[int] | type[float]) -> Any:
     if name not in settings:
         raise BadInput(f"the settings have no {name}")
-    value = settings[name]
+    value: Any = settings[name]
     fits = is_finite(value) and not isinstance(value, bool)
     if not fits or (kind is int and not isinstance(value, int)):
         wanted = "a whole number" if kind is int else "a number"
         raise BadInput(f"{name} must be {wanted}, got {value!r}")
-    return kind(value)  # pyright: ignore[reportArgumentType]
+    return kind(value)

@@ -5,6 +5,7 @@ stack machine follows the few opcodes that a dictionary of tensors needs and cal
 Tensors are views of the file's bytes, so a file cannot ask for more memory than it has.
 """
 
+import importlib
 import io
 import math
 import os
@@ -352,7 +353,7 @@ _ACTIONS: dict[str, Callable[[_Pickle, Any], None]] = {
 def write_pth(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) -> None:
     """A state dict in the old form, which every version of PyTorch reads."""
     try:
-        import torch  # pyright: ignore[reportMissingImports]
+        torch = importlib.import_module("torch")
     except ImportError:
         raise BadInput(
             f"writing {os.fspath(path)} needs torch: pip install 'wmg[official]'"

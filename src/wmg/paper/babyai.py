@@ -32,15 +32,14 @@ class Model(NamedTuple):
     observation: Literal["factored", "flattened", "flat", "image"]
 
 
-LEVELS: dict[str, Literal[
-    "GoToObj", "GoToRedBallGreyBoxes", "GoToRedBall", "GoToLocal", "PickupLoc"
-]] = {
+Level = Literal["GoToObj", "GoToRedBallGreyBoxes", "GoToRedBall", "GoToLocal", "PickupLoc"]
+LEVELS: dict[str, Level] = {
     "level1": "GoToObj",
     "level2": "GoToRedBallGreyBoxes",
     "level3": "GoToRedBall",
     "level4": "GoToLocal",
     "level5": "PickupLoc",
-}  # fmt: skip
+}
 """GoToRedBallGreyBoxes is what the paper calls GoToRedBallGrey: the level has changed since."""
 MODELS = {
     "wmg-factored": Model("WMG factored", WMGSettings(), "factored"),

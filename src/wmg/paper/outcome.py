@@ -202,10 +202,15 @@ def _pool_series(
     training = [result[TRAINING] for result in results if TRAINING in result]
     final_points = FINAL_POINTS.get(target.measure, 1)
     return Outcome(
-        np.nanmean(scores[finished, -final_points:], axis=1), curve, results,
-        results[0]["config"]["steps"], series, diverged=int((~finished).sum()), longer=longer,
+        values=np.nanmean(scores[finished, -final_points:], axis=1),
+        curve=curve,
+        results=results,
+        steps=results[0]["config"]["steps"],
+        series=series,
+        diverged=int((~finished).sum()),
+        longer=longer,
         training=_training_curve(training) if training else None,
-    )  # fmt: skip
+    )
 
 
 def _single(series: str, results: list[Json]) -> Outcome:
@@ -281,10 +286,16 @@ def _pool_crossings(series: str, results: list[Json], interval: int | None) -> O
     regridded = not any(x is not None and np.isnan(x) for x in steps)
     values = np.array([np.inf if x is None else x for x in steps if regridded]) / 1000
     return Outcome(
-        values, None, results, settings["steps"], series,
+        values=values,
+        curve=None,
+        results=results,
+        steps=settings["steps"],
+        series=series,
         diverged=sum(result["diverged"] for result in results),
-        censored=True, test_every=interval or every, regridded=regridded,
-    )  # fmt: skip
+        censored=True,
+        test_every=interval or every,
+        regridded=regridded,
+    )
 
 
 def on_grid(outcome: Outcome, interval: int) -> Outcome:

@@ -41,9 +41,19 @@ def report_all(out: pathlib.Path, interval: int | None = None) -> list[Json]:
 
 def _rows(reports: list[Json]) -> list[Json]:
     kept = (
-        "label", "paper", "value", "interval", "ratio", "verdict", "why", "excludes_paper", "runs",
-        "precision", "test_every", "has_tests",
-    )  # fmt: skip
+        "label",
+        "paper",
+        "value",
+        "interval",
+        "ratio",
+        "verdict",
+        "why",
+        "excludes_paper",
+        "runs",
+        "precision",
+        "test_every",
+        "has_tests",
+    )
     return [
         {"target": data["target"], "cell": cell, "unit": data["unit"]}
         | {name: row[name] for name in kept if name in row}

@@ -53,23 +53,28 @@ def _make(
         "unit": target.unit,
         "measure": target.measure,
         "test_interval": interval,
-        "band": {"size": target.band.size, "relative": target.band.relative,
-                 "reason": target.band.reason},
+        "band": {
+            "size": target.band.size,
+            "relative": target.band.relative,
+            "reason": target.band.reason,
+        },
         "commands": _distinct([result["command"] for result in results]),
         "scale": _scale(target, outcomes),
         "cells": {cell: _row(target, cell, outcome) for cell, outcome in outcomes.items()},
         "other_series": {
             cell: [_other(target, cell, outcome, each[0]) for outcome in each[1:]]
-            for cell, each in series.items() if each[1:]
+            for cell, each in series.items()
+            if each[1:]
         },
         "over_time": _over_time(target, outcomes) | target.published,
-        "claims": [dict(zip(("claim", "verdict", "numbers"), claim, strict=True))
-                   for claim in claims],
+        "claims": [
+            dict(zip(("claim", "verdict", "numbers"), claim, strict=True)) for claim in claims
+        ],
         "not_run": _not_run(name, target, outcomes),
         "note": target.note,
         "cost_seconds": round(sum(result.get("seconds", 0.0) for result in results), 1),
         "hardware": _distinct([result["hardware"] for result in results]),
-    }  # fmt: skip
+    }
 
 
 def judged(series: dict[str, list[Outcome]]) -> dict[str, Outcome]:

@@ -45,7 +45,8 @@ def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tre
     header = read_header(path, form)
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            stored = file.keys()
+            arrays = {name: file.get_tensor(name) for name in stored}
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise BadInput(f"{path} is damaged: {_first_line(error)}") from None
     if header.pop("checksum", None) != _checksum(arrays, header):
@@ -88,7 +89,10 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
 def shape_of(settings: Config, env: Env | None = None) -> Agent:
     """An agent without its numbers; data that its environment needs may be missing."""
     spec = registry.make_env(settings.env, env, shapes_only=True).spec
-    make = lambda: registry.make_agent(settings.agent, spec, jax.random.key(0))  # noqa: E731
+
+    def make() -> Agent:
+        return registry.make_agent(settings.agent, spec, jax.random.key(0))
+
     return eqx.filter_eval_shape(make)
 
 

@@ -85,7 +85,10 @@ def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env, Agent]:
     must have been trained on observations of the same shape."""
     made = registry.make_env(env)
     new = settings.agent.for_env(env)
-    make = lambda: registry.make_agent(new, made.spec, jax.random.key(0))  # noqa: E731
+
+    def make() -> Agent:
+        return registry.make_agent(new, made.spec, jax.random.key(0))
+
     if not new.learns:
         return made, make()
     like = jax.eval_shape(make)

@@ -1,6 +1,7 @@
 """Workers on a Ray cluster: Ray places them and restarts lost ones."""
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 
 from wmg.tools.errors import BadInput
@@ -27,7 +28,7 @@ def work(
 ) -> list[int]:
     """How many runs each of `count` workers has done, once all have ended."""
     try:
-        import ray  # pyright: ignore[reportMissingImports]
+        ray = importlib.import_module("ray")
     except ImportError as error:
         raise BadInput("workers on a cluster need Ray: pip install 'wmg[ray]'") from error
     try:

@@ -30,9 +30,7 @@ PAPER: Grid = {  # its table of values considered, under our names
     "grad_clip": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0],
     "embedding": [128, 256, 512, 1024, 2048, 4096],
     "size": [64, 96, 128, 192, 256, 384, 512, 768, 1024],
-    "learning_rate": [
-        4e-6, 6.3e-6, 1e-5, 1.6e-5, 2.5e-5, 4e-5, 6.3e-5, 1e-4, 1.6e-4, 2.5e-4, 4e-4,
-    ],
+    "learning_rate": [4e-6, 6.3e-6, 1e-5, 1.6e-5, 2.5e-5, 4e-5, 6.3e-5, 1e-4, 1.6e-4, 2.5e-4, 4e-4],
     "anneal": [0.60, 0.64, 0.68, 0.72, 0.76, 0.80, 0.84, 0.88, 0.93, 0.98],
     "rewards.1": [-0.02, -0.01, 0.0],  # Sokoban's, in every step
     "rewards.4": [2.0, 5.0, 10.0, 15.0, 20.0],  # and when solved
@@ -43,7 +41,7 @@ PAPER: Grid = {  # its table of values considered, under our names
     "slots": [1, 2, 3, 4, 6, 8, 10, 12, 16, 20],
     "hidden": [6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512],
     "layers": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],
-}  # fmt: skip
+}
 LATER = ("anneal",)
 """Tuned by the paper in a second search of its own, on Sokoban: here only where it is named."""
 

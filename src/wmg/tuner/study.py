@@ -154,9 +154,14 @@ def make_sampler(plan: Plan, grid: Grid, at_once: int = 1) -> BaseSampler:
     if plan.sampler != "dgd":  # without a seed: workers must not all choose the same
         return TPESampler() if plan.sampler == "tpe" else RandomSampler()
     return DGDSampler(
-        grid, average=plan.average, n_init=plan.n_init, start=plan.start,
-        at_once=at_once, shapes=plan.shapes, seed=plan.seed,
-    )  # fmt: skip
+        grid,
+        average=plan.average,
+        n_init=plan.n_init,
+        start=plan.start,
+        at_once=at_once,
+        shapes=plan.shapes,
+        seed=plan.seed,
+    )
 
 
 @contextlib.contextmanager

@@ -286,11 +286,17 @@ def do(desk: Desk, objective: Objective, batch: list[ClaimedTrial]) -> list[Fini
     seconds = (time.monotonic() - began) / len(batch)
     results = [
         Finished(
-            studies.show_url(shared.url), shared.study.study_name,
-            claim.number, claim.token, claim.values, float(score), seed + i, seconds,
+            storage=studies.show_url(shared.url),
+            study=shared.study.study_name,
+            number=claim.number,
+            token=claim.token,
+            values=claim.values,
+            score=float(score),
+            seed=seed + i,
+            seconds=seconds,
         )
         for i, (claim, score) in enumerate(zip(batch, scores, strict=True))
-    ]  # fmt: skip
+    ]
     delivered: list[Finished] = []
     try:
         for result in results:

@@ -38,8 +38,14 @@ of 256 Sokoban levels need a few programs more than an H200 runs at once: a seco
 STRIP = 16
 """Nodes that it takes back at a time."""
 VECTORS = (
-    "mix_bias", "norm1_gain", "norm1_bias", "narrow_bias", "norm2_gain", "norm2_bias", "widen_bias"
-)  # fmt: skip
+    "mix_bias",
+    "norm1_gain",
+    "norm1_bias",
+    "narrow_bias",
+    "norm2_gain",
+    "norm2_bias",
+    "widen_bias",
+)
 """Parameters of a layer that are as long as a node, the last one with zeros after it."""
 
 
@@ -56,10 +62,17 @@ class FusedLayer(eqx.Module):
     def of(layer: TransformerLayer) -> "FusedLayer":
         size, hidden = layer.widen.weight.shape[1], layer.widen.bias.size
         norm1, norm2 = layer.attention_norm, layer.feedforward_norm
-        vectors = jnp.stack([
-            layer.mix.bias, norm1.gain, norm1.bias, layer.narrow.bias, norm2.gain, norm2.bias,
-            jnp.pad(layer.widen.bias, (0, size - hidden)),
-        ])  # fmt: skip
+        vectors = jnp.stack(
+            [
+                layer.mix.bias,
+                norm1.gain,
+                norm1.bias,
+                layer.narrow.bias,
+                norm2.gain,
+                norm2.bias,
+                jnp.pad(layer.widen.bias, (0, size - hidden)),
+            ]
+        )
         small = (layer.widen.weight, layer.narrow.weight.T, vectors)
         small = [jnp.pad(part, ((0, SMALLEST - len(part)), (0, 0))) for part in small]
         return FusedLayer(
@@ -363,7 +376,10 @@ class _Block:
     def __init__(self, small: Any):
         self.widen, self.narrow = (small[pl.ds(at, SMALLEST), :] for at in (0, SMALLEST))
         rows = {name: 2 * SMALLEST + row for row, name in enumerate(VECTORS)}
-        load = lambda row, columns: small[row, columns].astype(jnp.float32)[None]  # noqa: E731
+
+        def load(row: int, columns: Any) -> Array:
+            return small[row, columns].astype(jnp.float32)[None]
+
         self.gain1, self.bias1, self.narrow_bias, self.gain2, self.bias2 = (
             load(rows[name], slice(None))
             for name in ("norm1_gain", "norm1_bias", "narrow_bias", "norm2_gain", "norm2_bias")

@@ -4,6 +4,7 @@ Only the Core's output is ever used, so the last layer computes that alone.
 """
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -42,7 +43,8 @@ class TransformerLayer(eqx.Module):
         self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"]
     ) -> tuple[Float[Array, "nodes size"], Float[Array, "heads nodes nodes"]]:
         """New vectors of all nodes, and what they attend to."""
-        mixed, weights = attend(self.qkv(x), present, self.heads)  # type: ignore
+        attended: Any = attend(self.qkv(x), present, self.heads)
+        mixed, weights = attended
         return self._finish(x, mixed), weights
 
     def of_core(

@@ -158,9 +158,16 @@ class BoundedFile(io.FileIO):
 
 
 NOT_A_ZIP = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError,
-    ValueError, OverflowError, OSError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    OSError,
+)
 """What zipfile raises of damaged files."""
 
 
