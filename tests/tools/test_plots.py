@@ -52,7 +52,7 @@ def test_several_runs_have_a_band_and_one_has_none(tmp_path):
 def test_a_band_ends_where_no_run_is():
     scores = np.array([[0.0, 100, nan]] * 9 + [[90.0, 40, nan]])
     axes = unittest.mock.Mock()
-    plots._draw_curves(axes, {"WMG": plots.Curve(np.arange(3) * 1000, scores)}, smooth=1)
+    plots._draw_curves(axes, {"WMG": plots.Curve(np.arange(3) * 1000, scores)})
     _, low, high = axes.fill_between.call_args.args
     assert np.allclose(low, [0, 94 - 18.9737, nan], equal_nan=True)
     assert np.allclose(high, [9 + 28.4605, 100, nan], equal_nan=True)
@@ -67,7 +67,7 @@ def test_reference_lines_add_grey_dashes(tmp_path):
 
 def test_the_same_curves_give_the_same_file_whatever_the_users_style(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
-    curves, settings = {"WMG": some_curve(4)}, {"lines": {"Depth-1": 50.0}, "smooth": 3}
+    curves, settings = {"WMG": some_curve(4)}, {"lines": {"Depth-1": 50.0}}
     draw(tmp_path / "a.png", curves, **settings)
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):
         draw(tmp_path / "b.png", curves, **settings)
@@ -95,19 +95,12 @@ def test_diverged_runs_and_agents_are_drawn_without_warning(tmp_path):
     all_of_them.scores[:, 7:] = nan
     never.scores[:] = nan
     curves = {"some": some, "all": all_of_them, "never": never}
-    image = draw(tmp_path / "a.png", curves, smooth=4)
+    image = draw(tmp_path / "a.png", curves)
     assert holds(image, plots.COLOURS[0]) and holds(image, plots.COLOURS[1])
 
 
 def test_more_agents_than_colours_can_be_drawn(tmp_path):
     draw(tmp_path / "a.png", {f"agent {i}": some_curve(1, seed=i) for i in range(9)})
-
-
-def test_moving_average_looks_back_and_keeps_divergence():
-    scores = np.array([[1, 2, 6, 4], [3, 5, nan, nan]])
-    expected = np.array([[1, 1.5, 3, 4], [3, 4, nan, nan]])
-    np.testing.assert_allclose(plots.moving_average(scores, 3), expected)
-    np.testing.assert_array_equal(plots.moving_average(scores, 1), scores)
 
 
 def test_spread_is_that_of_the_finite_runs():
@@ -134,8 +127,6 @@ def test_curves_of_the_wrong_shape_are_refused(scores):
 def test_bad_input_is_named(tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="no learning curve"):
         draw(tmp_path / "a.png", {})
-    with pytest.raises(BadInput, match="smooth must be at least 1, got 0"):
-        draw(tmp_path / "a.png", {"WMG": some_curve(1)}, smooth=0)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(BadInput, match=r"pip install 'wmg\[plot\]'"):
         plots.learning_curves({"W": some_curve(1)}, tmp_path / "a.png", title="", ylabel="")

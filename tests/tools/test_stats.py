@@ -70,13 +70,6 @@ def test_bootstrap_uses_the_statistic():
     assert high == 1000.0 and low <= 4.0
 
 
-def test_iqm_cuts_a_quarter_from_each_end():
-    assert stats.iqm([100, 1, 2, 3, 4, 5, 6, -50]) == pytest.approx((2 + 3 + 4 + 5) / 4)
-    assert stats.iqm([9, 1, 2, 3, 4]) == pytest.approx(3.0)  # one from each end
-    assert stats.iqm([0.0] * 3 + [1, 2, 3, 4, 5, 9] + [99.0] * 3) == pytest.approx(4.0)
-    assert stats.iqm([1, 2, 6]) == pytest.approx(3.0)
-
-
 def test_quartiles_interpolate():
     assert stats.quartiles([4, 1, 3, 2]) == (1.75, 2.5, 3.25)
 
@@ -106,7 +99,7 @@ def test_summary_of_one_value_has_no_deviation():
 
 @pytest.mark.parametrize(
     "function",
-    [stats.iqm, stats.quartiles, stats.summary, lambda v: stats.bootstrap(v, np.mean)],
+    [stats.quartiles, stats.summary, lambda v: stats.bootstrap(v, np.mean)],
 )
 def test_bad_values_are_named(function):
     with pytest.raises(ValueError, match="empty"):

@@ -72,24 +72,20 @@ def learning_curves(
     title: str,
     ylabel: str,
     lines: Mapping[str, float] | None = None,
-    smooth: int = 1,
 ) -> None:
     """Write a PNG with each agent's mean score and a band of one standard deviation.
 
-    `lines` are horizontal references. `smooth` averages each run over that many points, up
-    to the present one. A run that diverged leaves the mean from then on, and the agent's
-    label says how many are left.
+    `lines` are horizontal references. A run that diverged leaves the mean from then on, and the
+    agent's label says how many are left.
     """
     if not curves:
         raise BadInput("there is no learning curve to draw")
-    if smooth < 1:
-        raise BadInput(f"smooth must be at least 1, got {smooth}")
     style, figures = import_matplotlib()
     with style.context(["default", STYLE]):
         figure = figures.Figure(figsize=(7.2, 4.2), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
         axes = figure.add_subplot()
-        labels = _draw_lines(axes, lines or {}) + _draw_curves(axes, curves, smooth)
+        labels = _draw_lines(axes, lines or {}) + _draw_curves(axes, curves)
         last = max(float(curve.steps.max()) for curve in curves.values())
         _label_axes(axes, title, ylabel, last)
         _draw_labels(axes, labels)
@@ -165,12 +161,12 @@ def _draw_lines(axes: Any, lines: Mapping[str, float]) -> list[Label]:
     return [Label(name, float(height), QUIET, "normal") for name, height in lines.items()]
 
 
-def _draw_curves(axes: Any, curves: Mapping[str, Curve], smooth: int) -> list[Label]:
+def _draw_curves(axes: Any, curves: Mapping[str, Curve]) -> list[Label]:
     labels = []
     for index, (name, curve) in enumerate(curves.items()):
         colour = COLOURS[index % len(COLOURS)]
         dash = DASHES[index // len(COLOURS) % len(DASHES)]
-        scores = moving_average(curve.scores, smooth)
+        scores = curve.scores.astype(np.float64)
         mean, deviation, alive = spread(scores)
         axes.plot(curve.steps, mean, dash, color=colour, linewidth=2, zorder=3)
         if len(scores) > 1:
@@ -184,17 +180,6 @@ def _draw_curves(axes: Any, curves: Mapping[str, Curve], smooth: int) -> list[La
         if np.isfinite(mean).any():
             labels.append(Label(text, float(mean[np.isfinite(mean)][-1]), colour, "bold"))
     return labels
-
-
-def moving_average(scores: NDArray[Any], points: int) -> Numbers:
-    """Mean of each run's latest `points` scores, of fewer at its start; NaN stays NaN."""
-    padding = np.full((len(scores), points - 1), np.nan)
-    padded = np.concatenate([padding, scores.astype(np.float64)], axis=1)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, points, axis=1)
-    known = np.isfinite(windows)
-    total = np.sum(windows, axis=-1, where=known)
-    mean = total / np.maximum(known.sum(axis=-1), 1)
-    return np.where(np.isfinite(scores), mean, np.nan)
 
 
 def spread(scores: Numbers) -> tuple[Numbers, Numbers, NDArray[np.int_]]:

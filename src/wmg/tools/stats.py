@@ -73,16 +73,6 @@ def bootstrap(
     return float(low), float(high)
 
 
-def iqm(values: ArrayLike) -> float:
-    """Interquartile mean: a quarter of the values, rounded down, is cut from each end.
-
-    The rule of rliable (Agarwal et al. 2021), so below four values it is the mean.
-    """
-    ordered = np.sort(_sample(values))
-    cut = ordered.size // 4
-    return float(ordered[cut : ordered.size - cut].mean())
-
-
 def quartiles(values: ArrayLike) -> tuple[float, float, float]:
     """First quartile, median and third quartile, interpolated linearly."""
     first, median, third = np.quantile(_sample(values), [0.25, 0.5, 0.75])
