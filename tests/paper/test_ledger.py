@@ -34,20 +34,51 @@ def test_a_cell_with_enough_runs_is_done_and_others_are_listed(race):
     missing = {each["cell"]: (each["there"], each["wanted"]) for each in data["missing"]}
     assert missing == {"gru": (3, 4), "cnn": (0, 4)}
     assert data["next"] is None
-    command = "wmg reproduce race --cells cnn --runs 4 --group-size 4 --groups 0"
-    assert data["next_on_a_gpu"] == command
+    assert [each["command"] for each in data["missing"]] == [
+        "wmg reproduce race --cells gru --runs 4 --group-size 1 --groups 3",
+        "wmg reproduce race --cells cnn --runs 4 --group-size 4 --groups 0",
+    ]
+    assert data["next_on_a_gpu"] == data["missing"][0]["command"]
 
 
 def test_what_is_missing_is_asked_for_with_seeds_that_nobody_has(race):
     timed(race, "gru", 3, 60.0, 1600)
     (found,) = [each for each in ledger.make(race)["missing"] if each["cell"] == "gru"]
     assert found["command"].endswith("--runs 4 --group-size 1 --groups 3")
+    assert found["minutes"] == (0.3, 1.0)  # three took a minute
 
 
 def test_a_group_begins_after_the_last_seed_that_is_there(race):
     timed(race, "gru", 1, 60.0, 1600)
     (found,) = [each for each in ledger.make(race)["missing"] if each["cell"] == "gru"]
-    assert found["command"].endswith("--runs 6 --group-size 3 --groups 1")  # seeds 3 to 5
+    assert found["command"].endswith("--runs 4 --group-size 1 --groups 1 2 3")
+
+
+@pytest.mark.parametrize(
+    "minutes, cost, fits, ending",
+    [
+        (20, (20.0, 20.0), True, "--runs 4 --group-size 2 --groups 1"),  # seeds 2 and 3
+        (30, (30.0, 30.0), False, "--runs 4 --group-size 1 --groups 2"),
+    ],
+)
+def test_only_what_is_missing_is_paid_for(race, minutes, cost, fits, ending):
+    timed(race, "wmg", 2, 60.0 * minutes, 1600)
+    found = ledger.entry("race", RACE, "wmg", race, speeds(9.0))
+    assert (found.minutes, found.fits) == (cost, fits) and found.command.endswith(ending)
+
+
+def test_missing_runs_are_priced_by_others_where_the_cell_was_not_timed(race):
+    write_race(race, "wmg", 0, [1600.0] * 2, seed=0, about={"precision": "float32"})
+    found = ledger.entry("race", RACE, "wmg", race, speeds(0.6, runs=4))  # 33 minutes for four
+    assert found.there == 2 and found.minutes == (17.0, 33.0) and found.fits
+    assert found.command.endswith("--runs 4 --group-size 1 --groups 2")
+
+
+def test_the_next_group_goes_on_where_the_last_one_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "TARGETS", {"race": dataclasses.replace(RACE, runs=50)})
+    timed(tmp_path, "wmg", 25, 60.0 * 15, 1600)
+    (found,) = [each for each in ledger.make(tmp_path)["missing"] if each["cell"] == "wmg"]
+    assert found["fits"] and found["command"].endswith("--runs 50 --group-size 25 --groups 1")
 
 
 def test_runs_with_other_settings_or_fewer_steps_do_not_count(race):

@@ -72,9 +72,15 @@ def test_the_table_of_verdicts_names_first_what_does_not_match(race):
     rows = overview.report_all(race)
     assert [row["cell"] for row in rows] == ["wmg", "gru"]
     lines = overview.verdict_table(rows).splitlines()
-    assert "Of 2 cells of trained runs 1 are worse, 1 match" in lines[2]
+    assert "Of 2 cells of trained runs 1 is worse, 1 matches" in lines[2]
     assert [line.split(" | ")[1] for line in lines[-2:]] == ["GRU", "WMG"]
     assert json.loads((race / "verdicts.json").read_text()) == rows
+
+
+def test_verdicts_are_counted_in_words():
+    rows = [{"verdict": verdict} for verdict in ["not judged", "matches", "worse", "worse"]]
+    assert overview._counts(rows) == "2 are worse, 1 is not judged, 1 matches"
+    assert overview._counts(rows + rows[:2]) == "2 are worse, 2 are not judged, 2 match"
 
 
 def test_the_table_of_intervals_has_what_can_be_regridded(race):

@@ -1,8 +1,9 @@
 """The ledger of runs: what is missing of every target, what it costs, and the next command.
 
-Costs are for one H200 and come from results alone. Low: the time of a step does not depend on the
-number of runs, which are one program. High: it grows in proportion. The time per step is taken from
-the trained cell whose agent is of the same kind and nearest in size.
+Costs are of the runs that are missing, for one H200, and come from results alone. Low: the time
+does not depend on the number of runs, which are one program. High: it grows in proportion. The time
+is that of the cell's own largest group. If there is none, the time per step is taken from the
+trained cell whose agent is of the same kind and nearest in size.
 """
 
 import dataclasses
@@ -66,7 +67,7 @@ class Entry:
     gpu: bool = False
     """Whether a GPU is needed."""
     minutes: tuple[float, float] | None = None
-    """Least and most that all of it costs on one H200, if something like it was ever timed."""
+    """Least and most that the missing runs cost on one H200, if something like it was timed."""
 
     @property
     def fits(self) -> bool:
@@ -144,6 +145,7 @@ def entry(name: str, target: Target, cell: str, out: pathlib.Path, speeds: list[
     """What the ledger says of a cell."""
     asked, place = target.cells[cell], out / name / cell
     there = older = seeds = 0
+    groups: list[Json] = []
     for results in [list(files.values()) for files in series_of(place).values()]:
         settings = [result["config"] for result in results if "config" in result]
         runs = sum(each["runs"] for each in settings) if settings else len(results)
@@ -151,20 +153,31 @@ def entry(name: str, target: Target, cell: str, out: pathlib.Path, speeds: list[
         if short or other_settings(asked, results[0]):
             older = max(older, runs)
         else:
-            there = max(there, runs)
+            there, groups = max(there, runs), groups + results
             seeds = max([seeds, *(each["seed"] + each["runs"] for each in settings)])
     wanted = min(target.runs, ENOUGH) if target.measure in GROUPED else 1
     if target.measure not in TRAINED:
         made_by = (name, cell) if not target.models else (target.models, asked.trained)
         command, with_training = "wmg reproduce {} --cells {}".format(*made_by), bool(target.models)
         return Entry(name, cell, wanted, min(there, wanted), older, command, with_training)
-    cost = minutes(asked.config, asked.paper, wanted, speeds)
+    missing = max(1, wanted - there)
+    cost = minutes_as_before(asked.config, missing, groups)
+    cost = cost or minutes(asked.config, asked.paper, missing, speeds)
     pieces = 1 if cost is None else max(1, math.ceil(cost[1] / PIECE))
-    size = min(math.ceil(wanted / pieces), max(1, wanted - there))
-    group = math.ceil(seeds / size)  # the first whose seeds nobody has
-    command = f"wmg reproduce {name} --cells {cell} --runs {max(wanted, (group + 1) * size)}"
-    command += f" --group-size {size} --groups {group}"
+    options = next_groups(wanted, seeds, math.ceil(missing / pieces))
+    command = f"wmg reproduce {name} --cells {cell} {options}"
     return Entry(name, cell, wanted, min(there, wanted), older, command, True, cost)
+
+
+def next_groups(wanted: int, seeds: int, runs: int) -> str:
+    """Options that ask for this many more runs, from the first seed that nobody has.
+
+    Group i begins with seed i x size, so the size divides the number of seeds that are there.
+    """
+    size = max(n for n in range(1, runs + 1) if seeds % n == 0)
+    first = seeds // size
+    groups = " ".join(map(str, range(first, first + math.ceil(runs / size))))
+    return f"--runs {max(wanted, seeds + runs)} --group-size {size} --groups {groups}"
 
 
 def minutes(
@@ -185,11 +198,28 @@ def minutes(
         return None
     nearest = min(alike, key=lambda speed: abs(math.log(speed.parameters / size)))
     seconds = (nearest.seconds - (0.0 if settings.goal else nearest.testing)) * steps
-    share = runs / nearest.runs
-    low, high = sorted((seconds * min(1.0, share), seconds * max(1.0, share)))
-    if settings.rule == "ppo":  # runs are trained one after the other
-        low = high = seconds / nearest.runs * runs
-    return round((low + COMPILING) / 60, 1), round((high + COMPILING) / 60, 1)
+    return _least_and_most(settings, seconds, runs / nearest.runs, COMPILING)
+
+
+def minutes_as_before(
+    settings: Config, runs: int, groups: list[Json]
+) -> tuple[float, float] | None:
+    """The same by the largest of these groups of the cell itself; None if none had a GPU."""
+    timed = [group for group in groups if group["hardware"].get("devices") is not None]
+    if not timed:
+        return None
+    largest = max(timed, key=lambda group: group["config"]["runs"])
+    return _least_and_most(settings, largest["seconds"], runs / largest["config"]["runs"])
+
+
+def _least_and_most(
+    settings: Config, seconds: float, share: float, more: float = 0.0
+) -> tuple[float, float]:
+    """Minutes of this share of the runs that took so many seconds, and some seconds more."""
+    one_program = settings.rule == "a3c"  # else runs are trained one after the other
+    ends = (seconds * (least(1.0, share) if one_program else share) for least in (min, max))
+    low, high = (round((end + more) / 60, 1) for end in ends)
+    return low, high
 
 
 def write(out: pathlib.Path, data: Json) -> None:

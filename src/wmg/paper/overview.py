@@ -98,9 +98,15 @@ def verdict_table(rows: list[Json]) -> str:
 
 
 def _counts(rows: list[Json]) -> str:
-    kinds = [(kind, sum(row["verdict"] == kind for row in rows)) for kind in report.FIRST[:-1]]
-    are = {"matches": "match", "not judged": "are not judged"}
-    return ", ".join(f"{n} {are.get(kind, f'are {kind}')}" for kind, n in kinds if kind and n)
+    """How many rows have each verdict, in words."""
+    kinds = [(kind, sum(row["verdict"] == kind for row in rows)) for kind in report.FIRST if kind]
+    return ", ".join(f"{n} {_is(kind, n)}" for kind, n in kinds if n)
+
+
+def _is(verdict: str, count: int) -> str:
+    if verdict == "matches":
+        return "matches" if count == 1 else "match"
+    return f"{'is' if count == 1 else 'are'} {verdict}"
 
 
 def interval_rows(out: pathlib.Path) -> list[Json]:
