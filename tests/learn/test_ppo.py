@@ -18,7 +18,7 @@ from wmg.envs.batch import Batch
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn import losses, ppo
 from wmg.learn.ppo import PPO
-from wmg.runs import checkpoint, train
+from wmg.runs import checkpoint, result, train
 from wmg.tools.errors import BadInput
 from wmg.types import Factors, Observation
 
@@ -292,3 +292,19 @@ def test_environments_split_over_two_devices_agree_with_those_on_one():
 def test_settings_that_do_not_fit_are_refused(bad, sentence):
     with pytest.raises(BadInput, match=sentence):
         Batched(**bad)
+
+
+def test_a_round_reports_means_of_losses_and_the_entropy_of_a_step():
+    """Of 3 steps in 4 windows, by a policy that takes one of two actions alike."""
+    done = jnp.zeros((3, 4), bool).at[1, 2].set(True).at[2].set(True)
+    won = jnp.zeros((3, 4), bool).at[0].set(True).at[1, 2].set(True)
+    seen, zeros = Observation(jnp.zeros(1)), jnp.zeros((3, 4))
+    rollout = ppo.Rollout(seen, zeros.astype(int), zeros, zeros, zeros + 0.5, done, won)
+    terms = losses.clipped_terms(jnp.zeros((3, 4, 2)), zeros, rollout.action, *[zeros] * 3, clip=0.2)
+    one = ppo.totals_of(rollout, (jnp.float32(1.5), jnp.float32(2.5), terms[2], jnp.float32(7)))
+    assert (int(one.steps), int(one.episodes), int(one.successes)) == (12, 5, 1)
+    two = jax.tree.map(jnp.add, one, one)
+    logged = result.record(LATER.spec, two, 24, 1e-3, False)
+    assert logged["entropy"] == pytest.approx(np.log(2))
+    assert (logged["policy_loss"], logged["value_loss"]) == (1.5, 2.5)
+    assert (logged["gradient_norm"], logged["reward"], logged["episodes"]) == (7.0, 12.0, 10)

@@ -125,6 +125,19 @@ def test_runs_split_over_two_devices_agree_with_those_on_one():
     assert tiny.output_on_two_devices(SHARDED) == "agrees\n"
 
 
+@pytest.mark.parametrize(
+    ("processor", "widest"),
+    [("x86_64", {"xla_cpu_max_isa": "AVX2"}), ("AMD64", {"xla_cpu_max_isa": "AVX2"}), ("arm", {})],
+)
+def test_programs_for_the_cpu_use_one_thread_and_no_512_bit_code(monkeypatch, processor, widest):
+    monkeypatch.setattr(hardware.platform, "machine", lambda: processor)
+    one_thread = {
+        "xla_cpu_multi_thread_eigen": False,
+        "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    }
+    assert hardware.cpu_options() == one_thread | widest
+
+
 def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
     def loops(x):
         return jnp.tanh(x) * 2 + jnp.exp(x)

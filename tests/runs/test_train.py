@@ -4,6 +4,7 @@ import random
 import shutil
 import signal
 import time
+import types
 
 import equinox as eqx
 import jax
@@ -382,6 +383,40 @@ def test_sizes_that_cannot_fit_are_refused_before_anything_is_made(tmp_path):
     with pytest.raises(BadInput, match="GiB"):
         train.train(memories, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("t_max", "steps"), [(4, 4), (100, 12)])
+def test_runs_need_four_copies_of_their_weights_and_a_scene_for_each_step(
+    monkeypatch, t_max, steps
+):
+    settings = tiny.settings(runs=3, t_max=t_max)  # episodes have 12 steps
+    made = task.make_task(settings, None)
+    runs = made.start()
+    weights = sum(leaf.nbytes for leaf in jax.tree.leaves(runs.agent))
+    scene = 4 * sum(leaf.size for leaf in jax.tree.leaves(runs.scene))
+    memory = {"SC_PHYS_PAGES": 4 * weights + steps * scene, "SC_PAGE_SIZE": 1}
+    monkeypatch.setattr(train.os, "sysconf", memory.get)
+    train.check_size(settings, made, made.shape())
+    memory["SC_PHYS_PAGES"] -= 1
+    with pytest.raises(BadInput, match=r"3 run\(s\) .* need about 0 GiB, and there are 0"):
+        train.check_size(settings, made, made.shape())
+
+
+@pytest.mark.parametrize(("takes", "next_after"), [(0.5, 60.0), (3.0, 60.0), (5.0, 100.0)])
+def test_saving_takes_at_most_a_twentieth_of_the_time(monkeypatch, takes, next_after):
+    now = [1000.0]
+
+    class Slow:
+        def save(self, *_):
+            now[0] += takes
+
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(session_module, "time", clock)
+    settings = tiny.settings()
+    made = task.make_task(settings, None)
+    session = session_module.Session(settings, made, made.start())
+    session.store = Slow()
+    assert session.save(save_seconds=60.0) == now[0] + next_after
 
 
 def test_resuming_and_branching_need_a_folder(tmp_path):
