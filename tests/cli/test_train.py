@@ -235,7 +235,7 @@ def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monk
     finally:
         signal.signal(signal.SIGINT, before)
     try:
-        while "Finished XLA compilation of jit(train_until)" not in process.stderr.readline():
+        while "Finished XLA compilation of jit(advance)" not in process.stderr.readline():
             assert process.poll() is None
         for _ in range(2):
             time.sleep(1)
