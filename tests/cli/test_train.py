@@ -235,8 +235,9 @@ def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monk
     finally:
         signal.signal(signal.SIGINT, before)
     try:
-        while "Finished XLA compilation of jit(advance)" not in process.stderr.readline():
-            assert process.poll() is None
+        with tiny.time_limit(120):
+            while "Finished XLA compilation of jit(advance)" not in process.stderr.readline():
+                assert process.poll() is None
         for _ in range(2):
             time.sleep(1)
             process.send_signal(signal.SIGINT)
