@@ -193,7 +193,7 @@ def test_on_a_cpu_the_precision_changes_no_bit():
     settings = tiny.settings(env=PathfindingSettings(nodes=3))
     runs, hyper = task.start_runs(settings, env), task.stack_hypers(settings)
     agents = [
-        hardware.over_runs(env, 4, precision=precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
+        hardware.over_runs(A3C(4), env, precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
         for precision in ("float32", "tf32")
     ]
     same = jax.tree.map(lambda a, b: bool((a == b).all()), agents[0].agent, agents[1].agent)

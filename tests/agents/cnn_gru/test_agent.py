@@ -9,7 +9,7 @@ from probes import build
 
 from wmg.agents.cnn_gru.agent import CNN, patches, pool
 from wmg.agents.cnn_gru.settings import CNNGRUSettings
-from wmg.learn import deferred
+from wmg.learn import window
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
 
@@ -122,8 +122,8 @@ def test_the_agent_joins_image_and_vector_then_remembers_then_decides():
 def test_every_layer_can_have_its_weight_gradient_deferred():
     step = lambda agent, memory, seen: (memory, agent(seen, memory).value)  # noqa: E731
     many = jax.tree.map(lambda x: x[None], observe())
-    uses, read = deferred.find_uses(step, AGENT, AGENT.initial_memory(), many)
-    assert len({use.place for use in uses}) == 10 and not read
+    uses = window.find_uses(step, AGENT, AGENT.initial_memory(), many)
+    assert len({use.layer for use in uses}) == 10
 
 
 def test_many_runs_make_no_convolution_when_differentiated():
