@@ -30,6 +30,7 @@ LAYERS = [
     {"agents", "envs"},
     {"play"},
     {"learn"},
+    {"kernels"},
     {"runs"},
     {"paper", "tuner", "viewer", "interop"},
     {"cli"},

@@ -150,6 +150,9 @@ class Config:
     precision: Precision = "float32"
     """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
     it, else float32. bfloat16: the network uses bfloat16, heads use TF32; for batched.envs > 1."""
+    kernel: Literal["auto", "on", "off"] = "auto"
+    """Whether whole windows are trained by one CUDA kernel. auto: where one is made for the agent,
+    the environment and the GPU, else by XLA."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000

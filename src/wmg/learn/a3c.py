@@ -81,7 +81,7 @@ def window(
     are sampled with the `noise` given, or with the run's own. A run that is not `active` stands
     still.
     """
-    nkey, ekey, rkey, key = jax.random.split(run.key, 4)
+    nkey, ekey, rkey, key = window_keys(run.key)
     time = min(t_max, env.spec.max_steps)
     if noise is None:
         noise = jax.random.gumbel(nkey, (time, env.spec.actions))
@@ -107,6 +107,11 @@ def window(
         key = jax.random.wrap_key_data(jnp.where(active, data(key), data(run.key)))
     diverged = run.diverged | (active & ~finite)
     return Run(agent, optimizer, scene, key, run.steps + totals.steps, diverged), totals
+
+
+def window_keys(key: PRNGKeyArray) -> Key[Array, "4"]:
+    """Keys of a window: noise of the policy, environment, next episode, and what follows."""
+    return jax.random.split(key, 4)
 
 
 def roll_out(

@@ -69,13 +69,19 @@ def update(
     adam = jax.lax.optimization_barrier(keep_if(moves, moments, run.optimizer))
     # The bias corrections are two scalars here. Dividing every weight by them takes longer than
     # reading the weight.
-    first, second = (1 / (1 - decay**adam.count) for decay in ADAM_DECAY)
+    first, second = bias_corrections(adam.count)
     rate, root = learning_rate(hyper, run.steps), jnp.sqrt(second)
     change = [
         jnp.where(moves, -rate * (first * m / (root * jnp.sqrt(s) + hyper.adam_eps)), 0.0)
         for m, s in zip(adam.mu, adam.nu, strict=True)
     ]
     return eqx.apply_updates(run.agent, unpack(change)), adam, norm, finite
+
+
+def bias_corrections(count: Int[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+    """Factors of Adam's two moments after `count` updates."""
+    first, second = (1 / (1 - decay**count) for decay in ADAM_DECAY)
+    return first, second
 
 
 def pack(tree: PyTree) -> tuple[list[Array], Callable[[list[Array]], PyTree]]:

@@ -256,6 +256,7 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
         "diverged": int(result.diverged.sum()),
         "best": result.best,
         "seconds": round(result.seconds, 1),
+        "engine": result.engine,
     }
 
 

@@ -39,6 +39,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
         "batched": config.to_dict(settings.batched),
         "agent": settings.agent.name,
         "precision": hardware.computed_precision(settings.precision),
+        "engine": task.engine,
         "hardware": machine.describe(),
     }
 

@@ -67,9 +67,15 @@ def computed_precision(precision: Precision) -> Precision:
 
 
 def over_runs(
-    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
+    rule: Rule,
+    env: Env,
+    precision: Precision = "float32",
+    backend: str | None = None,
+    kernel: Callable[..., tuple[Run, Totals]] | None = None,
 ) -> Advance:
-    """The function that trains a batch of runs by a rule."""
+    """The function that trains a batch of runs by a rule, or by a kernel that does the same."""
+    if kernel is not None:
+        return functools.partial(_split_over_devices, kernel, {}, env)
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
@@ -81,7 +87,8 @@ def over_runs(
         one = jax.jit(advance, compiler_options=cpu_options(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
     if rule.spread == "envs":
-        return functools.partial(_split_environments, jax.jit(advance, donate_argnums=2), env)
+        one = jax.jit(advance, compiler_options=gpu_options(), donate_argnums=2)
+        return functools.partial(_split_environments, one, env)
 
     def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
         one = functools.partial(advance, env, batch="batch")
@@ -166,6 +173,23 @@ def cpu_options() -> dict[str, bool | str]:
     return options
 
 
+@functools.cache
+def gpu_options() -> dict[str, bool | str]:
+    """Kernels of a program that do not need each other may run at the same time, if this version
+    of XLA can do that: a tenth to a fifth faster where kernels are small."""
+    options: dict[str, bool | str] = {
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+        "xla_gpu_graph_min_graph_size": "1",
+    }
+    if jax.default_backend() != "gpu":
+        return {}
+    try:
+        jax.jit(jnp.negative, compiler_options=options).lower(1.0).compile()
+    except jax.errors.JaxRuntimeError:  # there is no such option
+        return {}
+    return options
+
+
 def _map_over_cores(
     one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
 ) -> tuple[Run, Totals]:
@@ -195,7 +219,7 @@ def _split_over_devices(
             out_specs=spread.spec,
             check_vma=False,
         )
-        compiled[count] = jax.jit(sharded, donate_argnums=2)
+        compiled[count] = jax.jit(sharded, compiler_options=gpu_options(), donate_argnums=2)
     # Placed beforehand, so that the first call compiles for what later calls are given.
     until = np.broadcast_to(np.asarray(until, np.int32), count)
     return compiled[count](env, *jax.device_put((hyper, runs, until), spread))

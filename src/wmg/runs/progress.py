@@ -17,7 +17,8 @@ LINE_SECONDS = 5.0
 def describe(progress: "Progress") -> str:
     """One line: rate, score of the median and the best run, and whatever went wrong."""
     scores = progress.scores
-    parts = [f"{progress.rate:,.0f} steps/s"]
+    by = f" by {progress.engine}" if progress.engine else ""
+    parts = [f"{progress.rate:,.0f} steps/s{by}"]
     if len(scores) == 1:
         parts.append(f"score {scores[0]:.1f}%")
     elif scores:

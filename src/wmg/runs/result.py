@@ -32,6 +32,8 @@ class Progress:
     """Since training began, over all sessions."""
     finished: bool
     """Whether nothing is left to do."""
+    engine: str = ""
+    """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
 
 
 @dataclasses.dataclass
@@ -56,6 +58,8 @@ class Result:
     """Whether a signal asked to stop. It may be finished all the same."""
     starts: list[int] = dataclasses.field(default_factory=list)
     """Steps that each run of a branch had taken in its parent."""
+    engine: str = ""
+    """What trained the runs, as in `Progress`."""
 
     @property
     def crossings(self) -> list[float | None]:

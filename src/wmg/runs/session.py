@@ -192,6 +192,7 @@ class Session:
             diverged=int(self.diverged.sum()),
             seconds=self.seconds,
             finished=self.finished(),
+            engine=self.task.engine,
         )
 
     def save(self, save_seconds: float) -> float:
@@ -222,6 +223,7 @@ class Session:
             testing=self.testing,
             stopped=stopped,
             starts=self.starts,
+            engine=self.task.engine,
         )
         if folder and result.finished:
             about = {"run": result.best, "steps": int(runs.steps[result.best])}

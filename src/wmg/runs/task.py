@@ -5,6 +5,7 @@ The session loop knows three things of a task: how to start the runs, advance th
 
 import abc
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 
 import jax
@@ -13,6 +14,8 @@ import numpy as np
 
 from wmg import registry
 from wmg.config import Config, Hyper
+from wmg.kernels.nvrtc import NoKernel
+from wmg.kernels.window import Unsuitable, WindowKernel, find_kernel
 from wmg.learn.a3c import A3C
 from wmg.learn.host import empty_env, on_host
 from wmg.learn.ppo import PPO
@@ -61,6 +64,8 @@ class Task(abc.ABC):
         """On the host, an environment that shows zeros."""
         self.one_program = False
         """Whether the batch is one program, recompiled for fewer runs."""
+        self.engine = ""
+        """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
 
     @property
     def spec(self) -> EnvSpec:
@@ -96,7 +101,27 @@ class CompiledTask(Task):
         self.one_program = not hardware.on_cpu() and self.rule.spread == "runs"
 
     def advance(self) -> Advance:
-        return hardware.over_runs(self.rule, self.env, self.settings.precision)
+        kernel = self.find_kernel()
+        if not hardware.on_cpu():
+            self.engine = "XLA" if kernel is None else "window kernel"
+        return hardware.over_runs(
+            self.rule, self.env, self.settings.precision, kernel=kernel and kernel.advance
+        )
+
+    def find_kernel(self) -> WindowKernel | None:
+        """The kernel that trains the runs, or None where XLA does."""
+        wanted = self.settings.kernel
+        if wanted == "off" or (wanted == "auto" and hardware.on_cpu()):
+            return None
+        try:
+            agent = jax.eval_shape(lambda runs: hardware.take(runs.agent, 0), self.shape())
+            return find_kernel(self.rule, self.env, agent, self.settings.precision)
+        except NoKernel as why:
+            if wanted == "on":
+                raise BadInput(f"kernel = on cannot be: {why}") from None
+            if not isinstance(why, Unsuitable):
+                warnings.warn(f"the window kernel failed, XLA trains instead: {why}", stacklevel=2)
+            return None
 
     def tester(self) -> GoalTester | None:
         settings = self.settings

@@ -93,8 +93,9 @@ def check_size(settings: Config, task: Task, like: Run) -> None:
 
 
 def check_same(given: Config, saved: Config, folder: pathlib.Path) -> None:
-    """Refuse to resume a folder with other settings than it has (more steps are allowed)."""
-    longer = dataclasses.replace(saved, steps=given.steps)
+    """Refuse to resume a folder with other settings than it has (more steps are allowed, and
+    another kernel)."""
+    longer = dataclasses.replace(saved, steps=given.steps, kernel=given.kernel)
     for name, old, new in config.differences(longer, given):
         raise BadInput(
             f"{folder} was made with {name} = {old!r}, not {new!r}; "

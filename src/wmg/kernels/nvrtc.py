@@ -1,0 +1,110 @@
+"""CUDA C++ to PTX by NVRTC, the compiler library that comes with jax[cuda13]: no nvcc is needed."""
+
+import ctypes
+import ctypes.util
+import hashlib
+import importlib.util
+import pathlib
+import re
+from collections.abc import Callable
+
+from wmg.tools import cache, files
+
+OPTIONS = ("--gpu-architecture=compute_90", "--std=c++17", "-prec-sqrt=false", "-prec-div=false")
+PTX_VERSION = "8.0"
+"""The first version with all that the kernels use. A driver refuses PTX that names a version newer
+than itself, and NVRTC names its own."""
+
+
+class NoKernel(Exception):
+    """Why a kernel cannot be used here."""
+
+
+def compile_ptx(folder: pathlib.Path, name: str, macros: dict[str, int]) -> str:
+    """The PTX of a source file with these macros, from the cache if it was compiled before."""
+    sources = {path.name: path.read_bytes() for path in sorted(folder.glob("*.cu*"))}
+    options = [*OPTIONS, *(f"-D{key}={value}" for key, value in macros.items())]
+    library = find_library()
+    digest = hashlib.sha256(repr((name, sources, options, version(library))).encode()).hexdigest()
+    kept = cache.folder() / "kernels" / f"{digest[:32]}.ptx"
+    if kept.exists():
+        return kept.read_text()
+    ptx = run_nvrtc(library, name, sources, options)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomically(kept, ptx.encode())
+    return ptx
+
+
+def find_library() -> ctypes.CDLL:
+    """NVRTC, from the NVIDIA packages beside jax or from the system."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    found = [str(path) for at in folders for path in pathlib.Path(at).glob("*/lib/libnvrtc.so*")]
+    for path in [*sorted(found, reverse=True), ctypes.util.find_library("nvrtc")]:
+        try:
+            if path:
+                return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise NoKernel("NVRTC is not installed; it is part of jax[cuda13]")
+
+
+def version(library: ctypes.CDLL) -> tuple[int, int]:
+    """The version of NVRTC."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
+def run_nvrtc(
+    library: ctypes.CDLL, name: str, sources: dict[str, bytes], options: list[str]
+) -> str:
+    """The PTX of `sources[name]`, which may include the others."""
+    headers = {key: text for key, text in sources.items() if key != name}
+    program, count = ctypes.c_void_p(), len(headers)
+    texts = (ctypes.c_char_p * count)(*headers.values())
+    names = (ctypes.c_char_p * count)(*(key.encode() for key in headers))
+    check(
+        library.nvrtcCreateProgram(
+            ctypes.byref(program), sources[name], name.encode(), count, texts, names
+        )
+    )
+    try:
+        given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+        if library.nvrtcCompileProgram(program, len(options), given):
+            log = read(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
+            raise NoKernel(first_error(log))
+        ptx = read(library.nvrtcGetPTXSize, library.nvrtcGetPTX, program)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+    return re.sub(r"^\.version .*$", f".version {PTX_VERSION}", ptx, count=1, flags=re.MULTILINE)
+
+
+def read(size_of: Callable, get: Callable, program: ctypes.c_void_p) -> str:
+    """One of the texts that a program of NVRTC has."""
+    size = ctypes.c_size_t()
+    check(size_of(program, ctypes.byref(size)))
+    text = ctypes.create_string_buffer(size.value)
+    check(get(program, text))
+    return text.value.decode()
+
+
+def check(code: int) -> None:
+    """Refuse to go on after an error of NVRTC itself."""
+    if code:
+        raise NoKernel(f"NVRTC failed with error {code}")
+
+
+def first_error(log: str) -> str:
+    """The first error of a compiler's log, such as a size that does not fit."""
+    errors = [line for line in log.splitlines() if "error" in line]
+    message = re.sub(r"^.*?error:\s*", "", errors[0] if errors else log.strip()[:200])
+    return re.sub(r'^static assertion failed with "(.*)"$', r"\1", message)
+
+
+def exported(ptx: str, name: str) -> int:
+    """The initial value of an integer that the source exports."""
+    found = re.search(rf"\.global \.align 4 \.[ub]32 {name} = (\d+);", ptx)
+    if not found:
+        raise NoKernel(f"the compiled kernel does not say its {name}")
+    return int(found.group(1))

@@ -1,0 +1,157 @@
+"""The window kernel beside the XLA program: the same runs, up to rounding."""
+
+import dataclasses
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from kernels import plain
+
+from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.wmg.settings import WMGSettings
+from wmg.config import Config, Hyper
+from wmg.envs.babyai.settings import BabyAISettings
+from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.kernels import window
+from wmg.kernels.layout import Layout, sizes_of, up
+from wmg.kernels.window import Unsuitable, WindowKernel, suit
+from wmg.learn.a3c import A3C
+from wmg.runs import hardware
+from wmg.runs.task import make_task, stack_hypers
+
+SMALL = WMGSettings(
+    slots=3, memo_size=10, layers=2, heads=2, head_size=6, hidden=5, actor_critic=12
+)
+SHAPES = {
+    "memos": SMALL,
+    "observations": dataclasses.replace(SMALL, memory="observations"),
+    "one layer": dataclasses.replace(SMALL, layers=1),
+    "starts empty": dataclasses.replace(SMALL, start="empty"),
+    "shared heads": dataclasses.replace(SMALL, shared_heads=True),
+}
+HYPER = Hyper(learning_rate=1e-3, adam_eps=1e-3, anneal=0.5, anneal_every=12.0, anneal_after=6.0)
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch):
+    monkeypatch.setattr(window, "CHUNK", 2)
+
+
+def make_runs(agent, count=3, nodes=4, vary=()):
+    """Settings, environment, numbers and runs whose weights are not those of a beginner."""
+    settings = Config(
+        env=PathfindingSettings(nodes=nodes), agent=agent, hyper=HYPER, runs=count, vary=vary
+    )
+    task = make_task(settings, None)
+    runs = task.start()
+    chance = np.random.default_rng(7)
+    agents = jax.tree.map(lambda x: x + 0.1 * chance.normal(size=x.shape), runs.agent)
+    agents = jax.tree.map(lambda x: x.astype(jnp.float32), agents)
+    return task.env, stack_hypers(settings), eqx.tree_at(lambda r: r.agent, runs, agents)
+
+
+def make_kernel(env, runs):
+    like = jax.tree.map(lambda x: x[0], runs.agent)
+    agent, sizes = suit(A3C(16), env, like, "float32")
+    layout = Layout(agent, sizes)
+    return WindowKernel(layout, sizes, plain.launcher(layout, sizes, like))
+
+
+def by_xla(env):
+    return hardware.over_runs(A3C(16), env)
+
+
+def by_kernel(env, runs):
+    return jax.jit(functools.partial(make_kernel(env, runs).advance, env))
+
+
+def take(runs, rows):
+    return jax.tree.map(lambda x: x[np.array(rows)], runs)
+
+
+def assert_same(one, other, most=1e-5):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        if not jnp.issubdtype(a.dtype, jnp.inexact):
+            np.testing.assert_array_equal(a, b)
+        else:
+            np.testing.assert_allclose(a, b, atol=most * float(jnp.abs(b).max() + 1e-30), rtol=0)
+
+
+@pytest.mark.parametrize("agent", SHAPES.values(), ids=SHAPES)
+def test_a_vector_of_parameters_and_back(agent):
+    env, _, runs = make_runs(agent, 1)
+    kernel = make_kernel(env, runs)
+    one = jax.tree.map(lambda x: x[0], runs.agent)
+    vector = kernel.layout.pack(one)
+    assert len(vector) % 32 == 0
+    assert int((vector != 0).sum()) == sum(int((x != 0).sum()) for x in jax.tree.leaves(one))
+    assert_same(kernel.layout.unpack(vector, one), one, most=0)
+
+
+def test_the_vector_is_in_the_order_that_the_kernel_reads():
+    env, _, runs = make_runs(SMALL, 1)
+    one = jax.tree.map(lambda x: x[0], runs.agent)
+    vector = np.asarray(make_kernel(env, runs).layout.pack(one))
+    qkv = vector[: 3 * 2 * 8 * 16].reshape(3, 2, 8, 16)
+    first = one.transformer.layers[0].qkv.weight.reshape(3, 2, 6, 12)
+    np.testing.assert_array_equal(qkv[:, :, :6, :12], first)
+    assert not qkv[:, :, 6:].any() and not qkv[..., 12:].any()
+
+
+def test_runs_are_those_of_the_xla_program():
+    env, hyper, runs = make_runs(SMALL, vary=("learning_rate=1e-3,2e-3,1e-4",))
+    until = jnp.array([30, 7, 0])  # five windows, two, none: chunks have two
+    advance = by_kernel(env, runs)
+    with jax.debug_key_reuse(False):  # both ways begin with the same keys
+        want, sums = by_xla(env)(hyper, runs, until)
+        got, totals = advance(hyper, runs, until)
+        assert list(got.steps) == [30, 12, 0] and got.scene.state.time.sum() == 0
+        assert_same((got, totals), (want, sums))
+        # From there on, too: nothing that the next report needs was lost.
+        assert_same(advance(hyper, got, until + 20), by_xla(env)(hyper, want, until + 20), 1e-4)
+
+
+def test_a_run_that_diverges_stands_still_and_harms_no_other():
+    env, hyper, runs = make_runs(SMALL)
+    bias = runs.agent.actor_critic.value.bias
+    broken = eqx.tree_at(lambda r: r.agent.actor_critic.value.bias, runs, bias.at[1].set(jnp.inf))
+    until, advance = jnp.full(3, 18, jnp.int32), by_kernel(env, runs)
+    with jax.debug_key_reuse(False):
+        want, sums = by_xla(env)(hyper, broken, until)
+        got, totals = advance(hyper, broken, until)
+        again, _ = advance(hyper, got, until + 6)
+    assert list(got.diverged) == [False, True, False] and list(got.steps) == [18, 0, 18]
+    assert list(again.steps) == [24, 0, 24]
+    assert_same((take(got, [0, 2]), totals), (take(want, [0, 2]), sums))
+    assert_same(take(got.key, 1), take(want.key, 1))
+    for part in ("scene", "optimizer"):
+        assert_same(take(getattr(got, part), 1), take(getattr(broken, part), 1), most=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"agent": GRUSettings()}, "WMG on Pathfinding"),
+        ({"env": BabyAISettings(level="GoToObj")}, "WMG on Pathfinding"),
+        ({"t_max": 5}, "t_max must be at least 6"),
+        ({"agent": dataclasses.replace(SMALL, memory="none")}, "a memory"),
+        ({"agent": dataclasses.replace(SMALL, age="added")}, "ages are concatenated"),
+    ],
+)
+def test_what_it_is_not_made_for_is_said(changes, why):
+    settings = Config(**{"env": PathfindingSettings(nodes=4), "agent": SMALL, **changes})
+    task = make_task(settings, None)
+    with pytest.raises(Unsuitable, match=why):
+        suit(A3C(settings.t_max), task.env, task.shape().agent, "float32")
+
+
+def test_sizes_are_rounded_up():
+    assert [up(n, 4) for n in (1, 4, 5)] == [4, 4, 8]
+    env, _, runs = make_runs(SMALL, 1)
+    sizes = sizes_of(jax.tree.map(lambda x: x[0], runs.agent), 6)
+    assert sizes.macros()["HEAD"] == 6 and sizes.macros()["MEMOS"] == 1
