@@ -206,6 +206,15 @@ def test_in_bfloat16_the_better_action_is_learned():
     assert jax.nn.softmax(output.logits)[1] > 0.9
 
 
+def test_an_agent_without_memory_learns_the_better_action():
+    def without_memory(spec, seed=0):
+        return tiny_wmg(spec, seed, memory="none", slots=0)
+
+    run, _ = rounds(PaysActionOne(actions=2), without_memory, MANY, 60)
+    output = run.agent(core(0, 1), run.agent.initial_memory())
+    assert jax.nn.softmax(output.logits)[1] > 0.9
+
+
 def test_what_an_episode_showed_is_remembered_to_its_end_and_not_beyond():
     run, totals = rounds(PAIR, tiny_wmg, MANY, 100)
     assert int(totals.steps) == int(run.steps) == 100 * 16 * 4

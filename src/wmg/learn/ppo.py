@@ -285,7 +285,7 @@ def replay(
 
 def _merge(x: Array) -> Array:
     """With the first two axes as one."""
-    return x.reshape(-1, *x.shape[2:])
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])  # not -1: a memory may be empty
 
 
 def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "time all ..."]:

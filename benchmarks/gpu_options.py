@@ -1,0 +1,130 @@
+"""Training speed on a GPU with and without `hardware.gpu_options`, in alternation in one process.
+
+    python benchmarks/gpu_options.py pathfinding/wmg babyai/level1/wmg-factored --out FOLDER
+
+Each preset has a process of its own. All compile side by side; then each is timed alone. The default
+is compiled twice, so that the difference in weights between default and options can be compared
+with the difference between two compilations of the default (products are tuned anew each time).
+"""
+
+import argparse
+import dataclasses
+import fcntl
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wmg.paper import find_preset
+from wmg.runs import hardware
+from wmg.runs.task import make_task, stack_hypers
+from wmg.tools import machine
+
+SAME_WINDOWS = 40
+"""Windows after which weights are compared."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("presets", nargs="+")
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--precision", default="tf32")
+    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=0.8, help="of one measurement")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        compare(given)
+        return
+    shared = sys.argv[1 + len(given.presets) :]
+    (given.out / "count").write_text(str(len(given.presets)))
+    commands = [[sys.executable, __file__, name, *shared, "--one"] for name in given.presets]
+    started = [subprocess.Popen(command) for command in commands]
+    print([process.wait() for process in started])
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Both programs of one preset: how much weights differ, and how fast they are."""
+    (name,) = given.presets
+    settings = find_preset(name)
+    changes = {"runs": given.runs, "precision": given.precision, "goal": None, "kernel": "off"}
+    settings = dataclasses.replace(settings, **changes)
+    task, hyper, options = make_task(settings, None), stack_hypers(settings), hardware.gpu_options()
+    advances = {"default": {}, "default again": {}, "options": options}
+    after, seconds = {}, {}
+    for kind, each in advances.items():
+        hardware.gpu_options = lambda each=each: each
+        jax.clear_caches()
+        advances[kind], began = task.advance(), time.perf_counter()
+        runs = task.start()
+        after[kind] = advances[kind](hyper, runs, SAME_WINDOWS * settings.t_max)[0]
+        jax.block_until_ready(after[kind])
+        seconds[kind] = round(time.perf_counter() - began, 1)
+    found = {
+        "preset": name,
+        "runs": given.runs,
+        "precision": given.precision,
+        "options": options,
+        "seconds_to_compile": seconds,
+        "weights_differ_default_again": difference(after["default"], after["default again"]),
+        "weights_differ_options": difference(after["default"], after["options"]),
+    }
+    wait_for_others(given.out, name)
+    with open(given.out / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found |= alternate(advances, hyper, after, given)
+    command = f"python benchmarks/gpu_options.py {name} --runs {given.runs}"
+    found |= {"command": f"{command} --precision {given.precision}", "hardware": machine.describe()}
+    path = given.out / f"gpu-options-{name.replace('/', '-')}.json"
+    path.write_text(json.dumps(found) + "\n")
+    print(name, found["ratio"], found["weights_differ_default_again"], found["weights_differ_options"])
+
+
+def difference(one: Any, other: Any) -> float:
+    """Norm of the difference of all weights, as a share of the norm of the weights."""
+    pairs = [jax.tree.leaves(eqx.filter(r.agent, eqx.is_inexact_array)) for r in (one, other)]
+    apart = sum(jnp.square(a - b).sum() for a, b in zip(*pairs, strict=True))
+    return float(jnp.sqrt(apart / sum(jnp.square(a).sum() for a in pairs[0])))
+
+
+def wait_for_others(folder: pathlib.Path, name: str) -> None:
+    """Until every process has compiled, or ten minutes have passed."""
+    (folder / f"ready-{name.replace('/', '-')}").touch()
+    ends = time.monotonic() + 600
+    count = int((folder / "count").read_text())
+    while len(list(folder.glob("ready-*"))) < count and time.monotonic() < ends:
+        time.sleep(0.5)
+
+
+def alternate(advances: dict, hyper: Any, after: dict, given: argparse.Namespace) -> dict[str, Any]:
+    """Steps per second of the default and of the options, in turns."""
+    kinds = ("default", "options")
+
+    def rate(kind: str, steps: int) -> float:
+        advance: Callable = advances[kind]
+        until, began = int(np.max(after[kind].steps)) + steps, time.perf_counter()
+        after[kind], totals = jax.block_until_ready(advance(hyper, after[kind], until))
+        return int(np.sum(totals.steps)) / (time.perf_counter() - began)
+
+    chunk = max(1, int(given.seconds * rate("default", 200) / given.runs))
+    turns = []
+    for turn in range(given.pairs):
+        rates = {kind: round(rate(kind, chunk), 1) for kind in (kinds if turn % 2 else kinds[::-1])}
+        turns.append([rates[kind] for kind in kinds])
+    ratio = statistics.median(new / old for old, new in turns)
+    return {"ratio": round(ratio, 4), "steps_per_second_default_options": turns}
+
+
+if __name__ == "__main__":
+    main()
