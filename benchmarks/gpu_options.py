@@ -88,7 +88,9 @@ def compare(given: argparse.Namespace) -> None:
     found |= {"command": f"{command} --precision {given.precision}", "hardware": machine.describe()}
     path = given.out / f"gpu-options-{name.replace('/', '-')}.json"
     path.write_text(json.dumps(found) + "\n")
-    print(name, found["ratio"], found["weights_differ_default_again"], found["weights_differ_options"])
+    print(
+        name, found["ratio"], found["weights_differ_default_again"], found["weights_differ_options"]
+    )
 
 
 def difference(one: Any, other: Any) -> float:

@@ -53,19 +53,20 @@ def make_runs(agent, count=3, nodes=4, vary=()):
     return task.env, stack_hypers(settings), eqx.tree_at(lambda r: r.agent, runs, agents)
 
 
-def make_kernel(env, runs):
+def make_kernel(env, runs, launcher=None):
     like = jax.tree.map(lambda x: x[0], runs.agent)
     agent, sizes = suit(A3C(16), env, like, "float32")
     layout = Layout(agent, sizes)
-    return WindowKernel(layout, sizes, plain.launcher(layout, sizes, like))
+    launch = launcher(layout, sizes) if launcher else plain.launcher(layout, sizes, like)
+    return WindowKernel(layout, sizes, launch)
 
 
 def by_xla(env):
     return hardware.over_runs(A3C(16), env)
 
 
-def by_kernel(env, runs):
-    return jax.jit(functools.partial(make_kernel(env, runs).advance, env))
+def by_kernel(env, runs, launcher=None):
+    return jax.jit(functools.partial(make_kernel(env, runs, launcher).advance, env))
 
 
 def take(runs, rows):

@@ -220,9 +220,7 @@ def find_kernel(rule: Rule, env: Env, agent: Agent, precision: Precision) -> Win
     return kernel
 
 
-def suit(
-    rule: Rule, env: Env, agent: Agent, precision: Precision
-) -> tuple[WMG, Sizes]:
+def suit(rule: Rule, env: Env, agent: Agent, precision: Precision) -> tuple[WMG, Sizes]:
     """The agent and its sizes, if the kernel is made for all this."""
     if not isinstance(rule, A3C) or not isinstance(env, Pathfinding) or type(agent) is not WMG:
         raise Unsuitable("it trains WMG on Pathfinding, with one environment a run")
@@ -252,9 +250,7 @@ def launcher(ptx: str) -> Launch:
         grid = {"grid_x": runs, "grid_y": 1, "grid_z": 1}
         block = {"block_x": threads, "block_y": 1, "block_z": 1, "shared_mem_bytes": shared}
         numbers = {name: np.int32(number) for name, number in {**grid, **block}.items()}
-        return tuple(
-            call(*given, name="windows", kernel_type="ptx", kernel_data=ptx, **numbers)
-        )
+        return tuple(call(*given, name="windows", kernel_type="ptx", kernel_data=ptx, **numbers))
 
     return launch
 
@@ -266,9 +262,7 @@ def probe(kernel: WindowKernel) -> None:
     given = [jnp.ones(shape) for shape in shapes]
     given += [jnp.zeros((1, 1, sizes.steps), jnp.int32), jnp.ones((1, 8)), jnp.ones((1, 1, 4))]
     try:
-        made = jax.block_until_ready(
-            jax.jit(kernel.launch)(*given, jnp.array([[0, 1]], jnp.int32))
-        )
+        made = jax.block_until_ready(jax.jit(kernel.launch)(*given, jnp.array([[0, 1]], jnp.int32)))
     except Exception as error:  # whatever jax, XLA or the driver raise
         raise NoKernel(str(error).partition("\n")[0][:300]) from error
     if not (made[0] == 1).all() or made[5].any():
