@@ -153,6 +153,6 @@ def test_what_it_is_not_made_for_is_said(changes, why):
 
 def test_sizes_are_rounded_up():
     assert [up(n, 4) for n in (1, 4, 5)] == [4, 4, 8]
-    env, _, runs = make_runs(SMALL, 1)
+    _, _, runs = make_runs(SMALL, 1)
     sizes = sizes_of(jax.tree.map(lambda x: x[0], runs.agent), 6)
     assert sizes.macros()["HEAD"] == 6 and sizes.macros()["MEMOS"] == 1
