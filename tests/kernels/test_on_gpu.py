@@ -19,6 +19,12 @@ MOST = {"float32": 2e-5, "tf32": 2e-2}
 """How far gradients may be apart, as a share of their norm."""
 
 
+@pytest.fixture(autouse=True)
+def keys_may_be_used_again():
+    with jax.debug_key_reuse(False):  # each test trains from the same runs more than once
+        yield
+
+
 def make(preset, precision, kernel, runs=3):
     """A task with its function, numbers, and runs whose weights are not those of a beginner."""
     settings = dataclasses.replace(
