@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 from wmg.tools import cache, files
 
-OPTIONS = ("--gpu-architecture=compute_90", "--std=c++17", "-prec-sqrt=false", "-prec-div=false")
+OPTIONS = (
+    "--gpu-architecture=compute_90",
+    "--std=c++17",
+    "--device-as-default-execution-space",
+    "-prec-sqrt=false",
+    "-prec-div=false",
+)
 PTX_VERSION = "8.3"
 """The first version with all that NVRTC makes of the kernels. A driver refuses PTX that names a
 version newer than itself, and NVRTC names its own."""
