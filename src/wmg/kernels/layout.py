@@ -27,6 +27,12 @@ def up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
+def row(columns: int) -> int:
+    """The length of a row of weights with that many columns. Rows of a multiple of 16 numbers would
+    begin in the same banks of shared memory."""
+    return columns + 8 if columns % 16 == 0 else columns
+
+
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """The sizes that `window.cu` is compiled for; `macros` are their names there."""
@@ -120,16 +126,17 @@ class Layout:
             parts.extend([pad(linear.weight, rows, columns), pad(linear.bias, rows)])
 
         for layer in agent.transformer.layers:
+            mix = pad(layer.mix.weight.reshape(s, heads, head), width, heads, head4)
             parts += [
-                pad(layer.qkv.weight.reshape(3 * heads, head, s), 3 * heads, head4, width),
+                pad(layer.qkv.weight.reshape(3 * heads, head, s), 3 * heads, head4, row(width)),
                 pad(layer.qkv.bias.reshape(3 * heads, head), 3 * heads, head4),
-                pad(layer.mix.weight.reshape(s, heads, head), width, heads, head4),
+                pad(mix.reshape(width, -1), width, row(heads * head4)),
                 pad(layer.mix.bias, width),
                 pad(layer.attention_norm.gain, width),
                 pad(layer.attention_norm.bias, width),
             ]
-            add(layer.widen, hidden, width)
-            add(layer.narrow, width, hidden)
+            add(layer.widen, hidden, row(width))
+            add(layer.narrow, width, row(hidden))
             norm = layer.feedforward_norm
             parts += [pad(norm.gain, width), pad(norm.bias, width)]
         add(agent.core_embedding, width, up(sizes.core, 4))
@@ -140,11 +147,11 @@ class Layout:
         ]
         parts += [np.concatenate(columns, axis=1), pad(memory.bias, width)]
         if agent.new_memo is not None:
-            add(agent.new_memo, vector, width)
+            add(agent.new_memo, vector, row(width))
         heads_ = agent.actor_critic
         for hidden_layer in (heads_.actor_hidden, heads_.critic_hidden):
             if hidden_layer is not None:
-                add(hidden_layer, actor, width)
+                add(hidden_layer, actor, row(width))
         parts += [pad(heads_.policy.weight, 2, actor), pad(heads_.policy.bias, 4)]
         parts += [pad(heads_.value.weight, 1, actor), pad(heads_.value.bias, 4)]
         return [part.reshape(-1) for part in parts]

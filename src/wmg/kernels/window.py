@@ -31,7 +31,7 @@ from wmg.types import Agent, Env
 
 CHUNK = 1024
 """Windows of one launch, at most: their noise and episodes are in memory."""
-ROOM = {"float32": 0, "tf32": 1}
+TF32 = {"float32": 0, "tf32": 1}
 """The macro TF32 for each precision."""
 TARGET = "__gpu$xla.gpu.ptx"
 """XLA's custom call that launches PTX. It is not documented, so `probe` tries it first."""
@@ -213,7 +213,9 @@ def find_kernel(rule: Rule, env: Env, agent: Agent, precision: Precision) -> Win
         raise Unsuitable(f"the GPU has compute capability {device.compute_capability}, below 9.0")
     agent, sizes = suit(rule, env, agent, precision)
     ptx = compile_ptx(
-        pathlib.Path(__file__).parent, "window.cu", {**sizes.macros(), "TF32": ROOM[precision]}
+        pathlib.Path(__file__).parent,
+        "window.cu",
+        {**sizes.macros(), "TF32": TF32[precision], "PAD_ROWS": 1},
     )
     kernel = WindowKernel(Layout(agent, sizes), sizes, launcher(ptx))
     probe(kernel)
@@ -227,7 +229,7 @@ def suit(rule: Rule, env: Env, agent: Agent, precision: Precision) -> tuple[WMG,
     steps = env.spec.max_steps
     if rule.t_max < steps:
         raise Unsuitable(f"its windows are whole episodes: t_max must be at least {steps}")
-    if precision not in ROOM:
+    if precision not in TF32:
         raise Unsuitable(f"it computes in float32 or tf32, not in {precision}")
     memory = agent.memory_embedding
     if memory is None or memory.ages is not None or len(memory.shown_ages) != memory.oldest:
