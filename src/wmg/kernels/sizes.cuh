@@ -123,7 +123,8 @@ constexpr int MIX = QKV + most(NODES * QKV_ROW, last::END + ACTOR8), TOTAL = MIX
 constexpr int MIDDLE = TOTAL + NODES * X_ROW, WIDE = MIDDLE + NODES * X_ROW;
 constexpr int SCALES = WIDE + NODES * H_ROW, POLICY = SCALES + stack::SCALES_ROW;
 // Tiles of queries and nodes reach over the last node: what they read there is not used.
-constexpr int OVER = most(QKV + 16 * QUERY_TILES * QKV_ROW, WIDE + 8 * NODE_TILES * H_ROW);
+constexpr int OVER = most(most(QKV + 16 * QUERY_TILES * QKV_ROW, MIDDLE + 8 * NODE_TILES * X_ROW),
+                          WIDE + 8 * NODE_TILES * H_ROW);
 constexpr int END = most(POLICY + 2 * ACTOR8 + 4, OVER);
 }  // namespace forward
 namespace backward {  // relative to the end of the weights

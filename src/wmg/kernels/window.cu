@@ -672,12 +672,13 @@ DEVICE void add_squares(float squares) {
   if (me.lane == 0) shared[window::SQUARES + me.warp] += squares;
 }
 
-// Hidden units of actor and critic in all steps; `w` are the weights of each.
+// Hidden units of actor and critic in all steps; `w` are the weights of each. The last 16 rows may
+// overlap the 16 before them.
 DEVICE void hidden_units(const float* const* w) {
   const Thread me;
   constexpr int TILES = tiles(ACTOR8, 16), NS = tiles(STEPS, 8);
   for (int item = me.warp; item < loss::HEADS_COUNT * TILES; item += WARPS) {
-    const int k = item / TILES, first = 16 * (item % TILES);
+    const int k = item / TILES, first = min(16 * (item % TILES), most(ACTOR8 - 16, 0));
     const float* a = k ? w[1] : w[0];
     float c[NS][4] = {};
     product<1, NS, SIZE8>(c, a + (first + me.row) * SIZE_ROW, SIZE_ROW,
