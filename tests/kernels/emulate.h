@@ -38,16 +38,35 @@
 using std::max;
 using std::min;
 
-struct float2 { float x, y; };
-struct float4 { float x, y, z, w; };
+struct float2 {
+  float x, y;
+};
+struct float4 {
+  float x, y, z, w;
+};
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 namespace emulation {
 constexpr int STACK = 1 << 16;
-struct Fiber { jmp_buf state; ucontext_t start; std::vector<char> stack; bool started, done; long block; };
-struct Warp { uint32_t in[2][32][6], out[2][32][4]; int count; long turn; };
-struct Copy { float* to; const float* from; int bytes; uint64_t* barrier; };
+struct Fiber {
+  jmp_buf state;
+  ucontext_t start;
+  std::vector<char> stack;
+  bool started, done;
+  long block;
+};
+struct Warp {
+  uint32_t in[2][32][6], out[2][32][4];
+  int count;
+  long turn;
+};
+struct Copy {
+  float* to;
+  const float* from;
+  int bytes;
+  uint64_t* barrier;
+};
 inline Fiber fibers[THREADS];
 inline Warp warps[WARPS];
 inline jmp_buf finished;
@@ -97,8 +116,16 @@ template <int IN, int OUT, class F> inline void meet(const uint32_t* in, uint32_
   while (warp.turn == turn) switch_to(me / 32 * 32 + (lane + (EMULATE_REVERSE ? 31 : 1)) % 32);
   memcpy(out, warp.out[turn & 1][lane], 4 * OUT);
 }
-inline uint32_t bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-inline float number(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+inline uint32_t bits(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+inline float number(uint32_t u) {
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
 
 // A barrier is: bytes that are missing (low half), whether they are expected, and completed phases.
 constexpr uint64_t EXPECTED = 1ull << 32;
@@ -114,14 +141,15 @@ inline void finish(const Copy& c) {
 }
 inline void finish_loads(uint64_t* b) {
   std::deque<Copy> others;
-  for (const Copy& c : loads) if (c.barrier == b) finish(c); else others.push_back(c);
+  for (const Copy& c : loads)
+    if (c.barrier == b) finish(c);
+    else others.push_back(c);
   loads.swap(others);
 }
 inline void finish_stores(size_t left) {
   while (stores.size() > left) finish(stores.front()), stores.pop_front();
 }
-template <int K>
-inline void tensor(float* c, const uint32_t* fragments) {
+template <int K> inline void tensor(float* c, const uint32_t* fragments) {
   uint32_t out[4];
   meet<K / 2 + K / 4, 4>(fragments, out, [](uint32_t (*in)[6], uint32_t (*out)[4]) {
     constexpr int NA = K / 2, NB = K / 4;
@@ -147,8 +175,16 @@ inline void tensor(float* c, const uint32_t* fragments) {
 // The names that kernels use.
 inline float shared[232448 / 4];
 typedef uint64_t Barrier;
-struct { struct { operator int() const { return emulation::current; } } x; } inline threadIdx;
-struct { struct { operator int() const { return emulation::block_number; } } x; } inline blockIdx;
+struct {
+  struct {
+    operator int() const { return emulation::current; }
+  } x;
+} inline threadIdx;
+struct {
+  struct {
+    operator int() const { return emulation::block_number; }
+  } x;
+} inline blockIdx;
 inline int thread_number() { return emulation::current; }
 
 inline void __syncthreads() {

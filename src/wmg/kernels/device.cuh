@@ -4,6 +4,8 @@
 // tests/kernels/emulate.h takes its place, which runs a thread block on the CPU.
 #pragma once
 #define DEVICE __device__ __forceinline__
+#define FOR(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)  // unrolled
+#define EACH(i, count) for (int i = me.id; i < (count); i += THREADS)      // shared by all threads
 constexpr int THREADS = 512, WARPS = THREADS / 32;
 
 #ifdef EMULATE
@@ -17,6 +19,7 @@ extern __shared__ __align__(128) float shared[];
 DEVICE int thread_number() {
   int number = threadIdx.x;
   asm volatile("" : "+r"(number));
+  __builtin_assume(number >= 0 && number < THREADS);
   return number;
 }
 DEVICE unsigned address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
@@ -25,16 +28,18 @@ DEVICE unsigned address(const void* p) { return (unsigned)__cvta_generic_to_shar
 // last 13 bits of a number.
 DEVICE void tensor8(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
                     unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 DEVICE void tensor4(float* c, unsigned a0, unsigned a1, unsigned b0) {
-  asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 "
-               "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a0), "r"(a1), "r"(b0));
+  asm volatile(
+      "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(b0));
 }
 
 // A barrier completes when `expect` was called and that many bytes have arrived.
@@ -42,23 +47,28 @@ DEVICE void start_barrier(Barrier* b) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(b)) : "memory");
 }
 DEVICE void expect(Barrier* b, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-               ::"r"(address(b)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(b)),
+               "r"(bytes)
+               : "memory");
 }
 // Waits until the barrier has completed more than `before` times.
 DEVICE void wait_for(Barrier* b, int before) {
-  asm volatile("{\n.reg .pred p;\n"
-               "W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra W;\n}"
-               ::"r"(address(b)), "r"(before & 1) : "memory");
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "W: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra W;\n}" ::"r"(address(b)),
+      "r"(before & 1)
+      : "memory");
 }
 
 // Copies from global to shared memory that arrive at a barrier. Every step reads the weights, so
 // half of their lines stay in L2; stacks pass through it.
 #define BULK_LOAD(policy)                                                                          \
-  asm volatile("{.reg .b64 p; createpolicy.fractional." policy ";\n"                              \
+  asm volatile("{.reg .b64 p; createpolicy.fractional." policy                                     \
+               ";\n"                                                                               \
                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint " \
-               "[%0], [%1], %2, [%3], p;}"                                                        \
-               ::"r"(address(to)), "l"(from), "r"(bytes), "r"(address(b)) : "memory")
+               "[%0], [%1], %2, [%3], p;}" ::"r"(address(to)),                                     \
+               "l"(from), "r"(bytes), "r"(address(b))                                              \
+               : "memory")
 DEVICE void load_stack(float* to, const float* from, int bytes, Barrier* b) {
   BULK_LOAD("L2::evict_first.b64 p, 1.0");
 }
@@ -68,9 +78,12 @@ DEVICE void load_weights(float* to, const float* from, int bytes, Barrier* b) {
 // A copy from shared to global memory, and the waits of the thread that asked for it: until all but
 // the last LEFT copies were read from shared memory, or until all are written.
 DEVICE void store_stack(float* to, const float* from, int bytes) {
-  asm volatile("{.reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0;\n"
-               "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, p;\n"
-               "cp.async.bulk.commit_group;}" ::"l"(to), "r"(address(from)), "r"(bytes) : "memory");
+  asm volatile(
+      "{.reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0;\n"
+      "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, p;\n"
+      "cp.async.bulk.commit_group;}" ::"l"(to),
+      "r"(address(from)), "r"(bytes)
+      : "memory");
 }
 template <int LEFT> DEVICE void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
@@ -99,8 +112,8 @@ struct Thread {
   }
 };
 
-// c += a b in tf32 or, as three products of numbers split in two, in about float32. Emulated products
-// are exact, unless EMULATE_TF32 asks for the GPU's.
+// c += a b in tf32 or, as three products of numbers split in two, in about float32. Emulated
+// products are exact, unless EMULATE_TF32 asks for the GPU's.
 #if defined(EMULATE) && !EMULATE_TF32
 constexpr bool IN_THREE = false;
 DEVICE unsigned high(float x) { return bits_of(x); }
@@ -153,26 +166,21 @@ template <int TO> DEVICE float max_lanes(float x) {
 
 // Calls f(row, column, value) for the four entries of a 16 x 8 tile that this thread holds.
 template <class F> DEVICE void entries(const Thread& me, const float* c, F f) {
-#pragma unroll
-  for (int e = 0; e < 4; e++) f(me.row + 8 * (e >> 1), 2 * me.pair + (e & 1), c[e]);
+  FOR(e, 4) f(me.row + 8 * (e >> 1), 2 * me.pair + (e & 1), c[e]);
 }
 
 // c[m][n] += sum over K numbers k of w[m][k] x[n][k], for MS tiles of 16 rows m and NS tiles of 8
-// rows n. `w` and `x` point to the thread's row of the first tile. K is a multiple of 4. With CHAINS
-// above 1 there are so many independent sums, for `add_chains`.
+// rows n. `w` and `x` point to the thread's row of the first tile. K is a multiple of 4. With
+// CHAINS above 1 there are so many independent sums, for `add_chains`.
 template <int MS, int NS, int K, int CHAINS = 1>
 DEVICE void product(float (*c)[4], const float* w, int w_row, const float* x, int x_row, int pair) {
-#pragma unroll
-  for (int k = 0; k < K / 8; k++) {
+  FOR(k, K / 8) {
     float2 b[NS];
-#pragma unroll
-    for (int n = 0; n < NS; n++) b[n] = load2(x + 8 * n * x_row + 8 * k + 2 * pair);
-#pragma unroll
-    for (int m = 0; m < MS; m++) {
+    FOR(n, NS) b[n] = load2(x + 8 * n * x_row + 8 * k + 2 * pair);
+    FOR(m, MS) {
       const float* a = w + 16 * m * w_row + 8 * k + 2 * pair;
       const float2 top = load2(a), bottom = load2(a + 8 * w_row);
-#pragma unroll
-      for (int n = 0; n < NS; n++) {
+      FOR(n, NS) {
         float* sum = c[(k % CHAINS * MS + m) * NS + n];
         mma8(sum, top.x, bottom.x, top.y, bottom.y, b[n].x, b[n].y);
       }
@@ -180,12 +188,9 @@ DEVICE void product(float (*c)[4], const float* w, int w_row, const float* x, in
   }
   if constexpr (K % 8 != 0) {
     constexpr int k = K / 8 * 8;
-#pragma unroll
-    for (int m = 0; m < MS; m++) {
+    FOR(m, MS) {
       const float* a = w + 16 * m * w_row + k + pair;
-#pragma unroll
-      for (int n = 0; n < NS; n++)
-        mma4(c[m * NS + n], a[0], a[8 * w_row], x[8 * n * x_row + k + pair]);
+      FOR(n, NS) mma4(c[m * NS + n], a[0], a[8 * w_row], x[8 * n * x_row + k + pair]);
     }
   }
 }
@@ -196,11 +201,9 @@ template <int MS, int NS, int K, int CHAINS = 1>
 DEVICE void product_back(float (*c)[4], const float* w, int w_row, const float* dy, int dy_row) {
 #pragma unroll
   for (int k = 0; k < K; k += 8) {
-#pragma unroll
-    for (int m = 0; m < MS; m++) {
+    FOR(m, MS) {
       const float* a = w + k * w_row + 16 * m;
-#pragma unroll
-      for (int n = 0; n < NS; n++) {
+      FOR(n, NS) {
         const float* b = dy + 8 * n * dy_row + k;
         float* sum = c[(k / 8 % CHAINS * MS + m) * NS + n];
         if (k + 8 <= K) mma8(sum, a[0], a[8], a[4 * w_row], a[4 * w_row + 8], b[0], b[4]);
@@ -212,13 +215,13 @@ DEVICE void product_back(float (*c)[4], const float* w, int w_row, const float* 
 template <int TILES, int CHAINS> DEVICE void add_chains(float (*c)[4]) {
 #pragma unroll
   for (int i = TILES; i < CHAINS * TILES; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) c[i % TILES][e] += c[i][e];
+    FOR(e, 4) c[i % TILES][e] += c[i][e];
 }
 
 // c[m][n] += sum over ROWS rows k of a[k][m] b[k][n], for 16 columns m and NS tiles of 8 columns n.
-// `a` and `b` point to row `pair`, column `row`. Rows behind the last one are not read.
-template <int NS, int ROWS>
+// `a` and `b` point to row `pair`, column `row`. Rows behind the last one are not read. With SUMS
+// there is one more tile: sums of the rows of `a`.
+template <int NS, int ROWS, bool SUMS = false>
 DEVICE void outer(float (*c)[4], const float* a, int a_row, const float* b, int b_row, int pair) {
 #pragma unroll
   for (int k = 0; k < ROWS; k += 8) {
@@ -227,9 +230,8 @@ DEVICE void outer(float (*c)[4], const float* a, int a_row, const float* b, int 
     const float *p = a + k * a_row, *q = p + 4 * a_row, *u = b + k * b_row, *v = u + 4 * b_row;
     const float a0 = first ? p[0] : 0, a1 = first ? p[8] : 0;
     const float a2 = second ? q[0] : 0, a3 = second ? q[8] : 0;
-#pragma unroll
-    for (int n = 0; n < NS; n++) {
-      const float b0 = first ? u[8 * n] : 0, b1 = second ? v[8 * n] : 0;
+    FOR(n, NS + SUMS) {
+      const float b0 = n == NS ? 1 : first ? u[8 * n] : 0, b1 = n == NS ? 1 : second ? v[8 * n] : 0;
       if (k + 4 < ROWS) mma8(c[n], a0, a1, a2, a3, b0, b1);
       else mma4(c[n], a0, a1, b0);
     }
@@ -239,8 +241,7 @@ DEVICE void outer(float (*c)[4], const float* a, int a_row, const float* b, int 
 // The thread's quarter of a sum over K numbers of w[k] x[k], summed over four threads.
 template <int K> DEVICE float dot_of_four(const float* w, const float* x, int pair) {
   float sum = 0;
-#pragma unroll
-  for (int k = 0; k < K / 8; k++) {
+  FOR(k, K / 8) {
     const float2 a = load2(w + 8 * k + 2 * pair), b = load2(x + 8 * k + 2 * pair);
     sum += a.x * b.x + a.y * b.y;
   }

@@ -1,10 +1,10 @@
 // Sizes of vectors and matrices, and their places in parameters, workspace and shared memory.
 //
 // The macros are: SIZE (of a node, HEADS times HEAD), HIDDEN (width of the feed-forward block),
-// LAYERS, SLOTS, MEMORY (size of a memory vector), MEMOS (1: Memos, 0: past observations), CORE (size
-// of an observation), ACTOR (width of the hidden layer of actor and of critic), SHARED (1: both have
-// the same one), FULL (1: memory starts full of zeros, 0: empty), STEPS (of a window) and TF32 (1:
-// products in tf32, 0: in float32). All places and lengths below count floats.
+// LAYERS, SLOTS, MEMORY (size of a memory vector), MEMOS (1: Memos, 0: past observations), CORE
+// (size of an observation), ACTOR (width of the hidden layer of actor and of critic), SHARED (1:
+// both have the same one), FULL (1: memory starts full of zeros, 0: empty), STEPS (of a window) and
+// TF32 (1: products in tf32, 0: in float32). All places and lengths below count floats.
 #pragma once
 #ifndef PAD_ROWS
 #define PAD_ROWS 0  // 1: no bank conflicts where a row of weights has a multiple of 16 numbers
@@ -29,10 +29,12 @@ constexpr float EPSILON = 1e-12f, HEAD_SCALE = 1 / newton(HEAD, HEAD, 60);
 static_assert(SIZE == HEADS * HEAD, "the size must be heads times head size");
 static_assert(STEPS <= 16, "a window must have at most 16 steps");
 static_assert(SLOTS <= 31, "memory must have at most 31 slots");
-static_assert(SIZE <= 256 && HEADS4 <= 512 && MEMORY4 <= 512, "a vector is too long for a thread block");
+static_assert(SIZE <= 256 && HEADS4 <= 512 && MEMORY4 <= 512,
+              "a vector is too long for a thread block");
 
-// Rows of weights, and rows of activations: 8 more than a multiple of 16 where products read pairs of
-// columns, 4 more than a multiple of 8 where they read single ones. Then there are no bank conflicts.
+// Rows of weights, and rows of activations: 8 more than a multiple of 16 where products read pairs
+// of columns, 4 more than a multiple of 8 where they read single ones. Then there are no bank
+// conflicts.
 AT_COMPILE int weight_row(int x) { return PAD_ROWS && x % 16 == 0 ? x + 8 : x; }
 AT_COMPILE int pair_row(int x) { return up(x - 8, 16) + 8; }
 AT_COMPILE int single_row(int x) { return up(x - 4, 8) + 4; }
@@ -58,9 +60,11 @@ namespace param {
 constexpr int EMBED_CORE = LAYERS * layer::END, EMBED_CORE_BIAS = EMBED_CORE + SIZE8 * CORE4;
 constexpr int EMBED_MEMORY = EMBED_CORE_BIAS + SIZE8;
 constexpr int EMBED_MEMORY_BIAS = EMBED_MEMORY + SIZE8 * MEMORY_ROW;
-constexpr int NEW_MEMO = EMBED_MEMORY_BIAS + SIZE8, NEW_MEMO_BIAS = NEW_MEMO + MEMOS * MEMORY4 * SIZE_ROW;
+constexpr int NEW_MEMO = EMBED_MEMORY_BIAS + SIZE8,
+              NEW_MEMO_BIAS = NEW_MEMO + MEMOS * MEMORY4 * SIZE_ROW;
 constexpr int HIDDEN_ACTOR = NEW_MEMO_BIAS + MEMOS * MEMORY4;
-constexpr int HIDDEN_BIAS = ACTOR8 * SIZE_ROW, HIDDEN_END = HIDDEN_BIAS + ACTOR8;  // of a hidden layer
+constexpr int HIDDEN_BIAS = ACTOR8 * SIZE_ROW,
+              HIDDEN_END = HIDDEN_BIAS + ACTOR8;          // of a hidden layer
 constexpr int HIDDEN_CRITIC = HIDDEN_ACTOR + HIDDEN_END;  // none where it is shared
 constexpr int POLICY = HIDDEN_CRITIC + (SHARED ? 0 : HIDDEN_END), POLICY_BIAS = POLICY + 2 * ACTOR8;
 constexpr int VALUE = POLICY_BIAS + 4, VALUE_BIAS = VALUE + ACTOR8, END = up(VALUE_BIAS + 4, 32);
@@ -109,8 +113,8 @@ static_assert(SQUARES + WARPS <= MISC + 128, "");
 }  // namespace window
 
 // Where things lie depends on how much fits: the weights of the layers for Memo and actor are kept
-// in shared memory or read from global memory, and the two parts of a layer's weights (`qkv` and the
-// rest) have places of their own or share one.
+// in shared memory or read from global memory, and the two parts of a layer's weights (`qkv` and
+// the rest) have places of their own or share one.
 constexpr int QKV_LENGTH = layer::MIX, REST_LENGTH = layer::END - layer::MIX;
 constexpr int DECIDE_LENGTH = param::HIDDEN_CRITIC - param::NEW_MEMO;
 namespace forward {  // relative to the end of DECIDE
@@ -119,12 +123,14 @@ constexpr int MIX = QKV + most(NODES * QKV_ROW, last::END + ACTOR8), TOTAL = MIX
 constexpr int MIDDLE = TOTAL + NODES * X_ROW, WIDE = MIDDLE + NODES * X_ROW;
 constexpr int SCALES = WIDE + NODES * H_ROW, POLICY = SCALES + stack::SCALES_ROW;
 // Tiles of queries and nodes reach over the last node: what they read there is not used.
-constexpr int OVER = most(QKV + 16 * QUERY_TILES * QKV_ROW, WIDE + 8 * NODE_TILES * H_ROW);
+constexpr int OVER = most(most(QKV + 16 * QUERY_TILES * QKV_ROW, MIDDLE + 8 * NODE_TILES * X_ROW),
+                          WIDE + 8 * NODE_TILES * H_ROW);
 constexpr int END = most(POLICY + 2 * ACTOR8 + 4, OVER);
 }  // namespace forward
 namespace backward {  // relative to the end of the weights
 // Parts of the product back through `qkv`, of SPLIT columns.
-constexpr int OCTETS = tiles(3 * HEADS4, 8), SPLIT = 8 * tiles(OCTETS, least(OCTETS, WARPS / SIZE_TILES));
+constexpr int OCTETS = tiles(3 * HEADS4, 8),
+              SPLIT = 8 * tiles(OCTETS, least(OCTETS, WARPS / SIZE_TILES));
 constexpr int SPLITS = tiles(3 * HEADS4, SPLIT);
 constexpr int PARTS = SPLITS * NODES * SIZE8, HEAD_P = NODES * P_ROW;
 constexpr int NORMAL1 = 0, NORMAL2 = NORMAL1 + NODES * X_ROW, WIDE = NORMAL2 + NODES * X_ROW;
@@ -138,7 +144,8 @@ constexpr int LAYER_END = P + most(2 * up(HEADS * HEAD_P, 4), PARTS) + 16;
 constexpr int LAST_X = D_QKV, LAST = LAST_X + NODES * X_ROW, D_LAST = LAST + last::END;
 constexpr int D_MEAN = D_LAST + last::D_END, D_LOOK = D_MEAN + HEADS * SIZE8;
 constexpr int PARTIAL = D_LOOK + up(HEADS * NODES, 4), LAST_END = PARTIAL + THREADS;
-static_assert(NODES * DX_ROW <= D_LAST - LAST_X, "D_MIDDLE must not overwrite a record on its way out");
+static_assert(NODES * DX_ROW <= D_LAST - LAST_X,
+              "D_MIDDLE must not overwrite a record on its way out");
 // Tiles reach over the last node here as well.
 constexpr int OVER = most(QKV + 16 * QUERY_TILES * QKV_ROW, D_QKV + 8 * NODE_TILES * DQKV_ROW);
 constexpr int END = most(most(LAYER_END, LAST_END), OVER);
@@ -147,42 +154,40 @@ constexpr int END = most(most(LAYER_END, LAST_END), OVER);
 constexpr int D_MEMO = 0, D_SUMMARY = D_MEMO + MEMOS * STEPS * MEMORY4;
 constexpr int NORMS = D_SUMMARY + STEPS * SIZE8, LASTING = NORMS + FIRST * 5 * SIZE8;
 }  // namespace backward
+// The loss, in the place of the weights: hidden units of actor and critic, and their cotangents;
+// cotangents of summaries; the critic's weights and those after it, if they fit.
+constexpr int WEIGHTS = window::END;
+namespace loss {
+constexpr int HEADS_COUNT = SHARED ? 1 : 2, UNITS = STEPS * A_ROW;
+constexpr int HIDDEN_UNITS = WEIGHTS, D_HIDDEN = HIDDEN_UNITS + HEADS_COUNT * UNITS;
+constexpr int D_SUMMARY = D_HIDDEN + HEADS_COUNT * UNITS;
+constexpr int CRITIC = D_SUMMARY + HEADS_COUNT * STEPS * SIZE8, LENGTH = CRITIC - WEIGHTS;
+constexpr int CRITIC_LENGTH = param::END - param::HIDDEN_CRITIC;
+}  // namespace loss
 // Whether `weights` floats of a layer, with or without the layers for Memo and actor, fit.
 AT_COMPILE bool fits(int weights, bool keep) {
   return window::END + weights + (keep ? DECIDE_LENGTH : 0) + forward::END <= ROOM &&
          window::END + weights + backward::END + backward::LASTING <= ROOM;
 }
-constexpr int ONE_PART = most(QKV_LENGTH, REST_LENGTH), BOTH_PARTS = QKV_LENGTH + REST_LENGTH;
-constexpr bool KEEP_DECIDE = fits(ONE_PART, true);
-constexpr bool RESIDENT = fits(BOTH_PARTS, KEEP_DECIDE);
+constexpr int ONE_PART = most(most(QKV_LENGTH, REST_LENGTH), loss::LENGTH);
+constexpr int BOTH_PARTS = most(QKV_LENGTH + REST_LENGTH, loss::LENGTH);
+constexpr bool KEEP_DECIDE = fits(ONE_PART, true), RESIDENT = fits(BOTH_PARTS, KEEP_DECIDE);
 static_assert(fits(ONE_PART, false), "shared memory: the agent is too large for one SM");
-constexpr int WEIGHTS = window::END;
 constexpr int FREE = least(ROOM - WEIGHTS - (KEEP_DECIDE ? DECIDE_LENGTH : 0) - forward::END,
                            ROOM - WEIGHTS - backward::END - backward::LASTING);
-constexpr int WEIGHTS_LENGTH = RESIDENT ? BOTH_PARTS : least(FREE / 4 * 4, BOTH_PARTS);
-constexpr int REST_PLACE = WEIGHTS_LENGTH - REST_LENGTH;  // `qkv` lies at 0
+constexpr int WEIGHTS_LENGTH =
+    RESIDENT ? most(BOTH_PARTS, least(FREE, loss::LENGTH + loss::CRITIC_LENGTH)) : FREE;
+constexpr int REST_PLACE = RESIDENT ? QKV_LENGTH : WEIGHTS_LENGTH - REST_LENGTH;  // `qkv`: 0
+constexpr bool KEEP_CRITIC = loss::LENGTH + loss::CRITIC_LENGTH <= WEIGHTS_LENGTH;
 constexpr int DECIDE = WEIGHTS + WEIGHTS_LENGTH;
 constexpr int FORWARD = DECIDE + (KEEP_DECIDE ? DECIDE_LENGTH : 0), BACKWARD = DECIDE;
 constexpr int LASTING = ROOM - backward::LASTING;
 // Addresses in shared memory to which places in `layer` are added.
 constexpr int QKV = WEIGHTS, REST = WEIGHTS + REST_PLACE - layer::MIX;
 
-// The loss, where the weights were: hidden units of actor and critic, and their cotangents; cotangents
-// of summaries; the critic, and the layers after it, if they fit.
-namespace loss {
-constexpr int HEADS_COUNT = SHARED ? 1 : 2;  // actor and critic
-constexpr int UNITS = STEPS * A_ROW;
-constexpr int HIDDEN_UNITS = WEIGHTS, D_HIDDEN = HIDDEN_UNITS + HEADS_COUNT * UNITS;
-constexpr int D_SUMMARY = D_HIDDEN + HEADS_COUNT * UNITS;
-constexpr int CRITIC = D_SUMMARY + HEADS_COUNT * STEPS * SIZE8;
-constexpr int CRITIC_LENGTH = param::END - param::HIDDEN_CRITIC;
-constexpr bool KEEP_CRITIC = CRITIC + CRITIC_LENGTH <= WEIGHTS + WEIGHTS_LENGTH;
-static_assert(CRITIC <= WEIGHTS + WEIGHTS_LENGTH, "shared memory: the actor's hidden layer is too wide");
-}  // namespace loss
-
 // The gradients of the first layers, summed over chunks of rows that pass through STAGES stages. A
-// job is 16 rows of a weight's gradient. In one pass every warp has a job, and thirds of FURTHER jobs
-// go to 3 warps each where the sums of a whole job leave registers for them.
+// job is 16 rows of a weight's gradient. In one pass every warp has a job, and thirds of FURTHER
+// jobs go to 3 warps each where the sums of a whole job leave registers for them.
 namespace jobs {
 constexpr int QKV = tiles(3 * HEADS4, 16), MIX = QKV + SIZE_TILES, WIDEN = MIX + HIDDEN_TILES;
 constexpr int ALL = WIDEN + HIDDEN_TILES;

@@ -1,17 +1,18 @@
 // Trains whole A3C windows of WMG on Pathfinding: one thread block a run.
 //
 // A window is an episode of STEPS steps: the forward pass, which acts; the loss; the backward pass;
-// the gradients of weights; and an update by Adam. `wmg.learn.a3c.window` is the reference. Noise and
-// episodes are drawn by JAX.
+// the gradients of weights; and an update by Adam. `wmg.learn.a3c.window` is the reference. Noise
+// and episodes are drawn by JAX.
 //
-// Weights are the M side of tensor-core products and nodes the N side, so 17 nodes are padded to 24.
-// The weights of a layer come into shared memory by bulk copies that one thread of the last warp asks
-// for, ahead of use. What the backward pass needs goes to stacks in global memory by bulk copies, too.
-// A Memo's embedding is multiplied once and added to the embedding of its age in every step.
+// Weights are the M side of tensor-core products and nodes the N side, so 17 nodes are padded
+// to 24. The weights of a layer come into shared memory by bulk copies that one thread of the last
+// warp asks for, ahead of use. What the backward pass needs goes to stacks in global memory by bulk
+// copies, too. A Memo's embedding is multiplied once and added to the embedding of its age in every
+// step.
 //
-// `sizes.cuh` has the macros that set the sizes, and the order of parameters; a run's parameters are
-// one vector, padded with zeros, which stay zeros. Columns that a row of activations is padded with
-// beyond SIZE8 are never read.
+// `sizes.cuh` has the macros that set the sizes, and the order of parameters; a run's parameters
+// are one vector, padded with zeros, which stay zeros. Columns that a row of activations is padded
+// with beyond SIZE8 are never read.
 #include "device.cuh"
 #include "sizes.cuh"
 
@@ -32,7 +33,6 @@ DEVICE void await(Run& run, int which) { wait_for(barrier(which), run.waits[whic
 DEVICE void keep(const Run& run, int place, int from, int length) {
   if (run.issuer) store_stack(run.work + place, shared + from, 4 * length);
 }
-#define EACH(i, count) for (int i = me.id; i < (count); i += THREADS)
 
 // ------------------------------------------------------------------------------ weights of layers
 
@@ -81,7 +81,8 @@ DEVICE void multiply(const float* w, int w_row, X x, F f) {
 }
 
 // Back through `multiply`: sums over rows o of d[o] w[o][i]. Each thread has a column i and every
-// PARTS-th row, and leaves its sum in `partial`. With AHEAD the thread has loaded its weights before.
+// PARTS-th row, and leaves its sum in `partial`. With AHEAD the thread has loaded its weights
+// before.
 template <int ROWS, int COLUMNS, bool AHEAD = false> struct Columns {
   static constexpr int PARTS = THREADS / COLUMNS, EACH_PART = tiles(ROWS, PARTS);
   static constexpr bool HOLD = AHEAD && EACH_PART <= 20;
@@ -89,8 +90,7 @@ template <int ROWS, int COLUMNS, bool AHEAD = false> struct Columns {
   DEVICE void load(const float* w, int w_row) {
     const Thread me;
     if constexpr (HOLD)
-#pragma unroll
-      for (int k = 0; k < EACH_PART; k++) {
+      FOR(k, EACH_PART) {
         const int o = me.id / COLUMNS + PARTS * k;
         held[k] = o < ROWS ? w[o * w_row + me.id % COLUMNS] : 0;
       }
@@ -100,8 +100,7 @@ template <int ROWS, int COLUMNS, bool AHEAD = false> struct Columns {
     const int i = me.id % COLUMNS, part = me.id / COLUMNS;
     if (part >= PARTS) return;
     float sum = 0;
-#pragma unroll
-    for (int k = 0; k < EACH_PART; k++) {
+    FOR(k, EACH_PART) {
       const int o = part + PARTS * k;
       if (o < ROWS) sum += d[o] * (HOLD ? held[HOLD ? k : 0] : w[o * w_row + i]);
     }
@@ -109,8 +108,7 @@ template <int ROWS, int COLUMNS, bool AHEAD = false> struct Columns {
   }
   static DEVICE float total(const float* partial, int i) {
     float sum = 0;
-#pragma unroll
-    for (int k = 0; k < PARTS; k++) sum += partial[k * COLUMNS + i];
+    FOR(k, PARTS) sum += partial[k * COLUMNS + i];
     return sum;
   }
 };
@@ -118,10 +116,8 @@ template <int ROWS, int COLUMNS, bool AHEAD = false> struct Columns {
 // Calls f(entry, feature, k) for each entry of a tile of all features of 8 nodes: of node
 // 2 * pair + k. Features from SIZE to SIZE8 are zeros.
 template <class F> DEVICE void features(const Thread& me, float (*c)[4], F f) {
-#pragma unroll
-  for (int m = 0; m < SIZE_TILES; m++)
-#pragma unroll
-    for (int e = 0; e < 4; e++)
+  FOR(m, SIZE_TILES)
+    FOR(e, 4)
       if (16 * m + 8 * (e >> 1) < SIZE8) f(c[m][e], 16 * m + me.row + 8 * (e >> 1), e & 1);
 }
 DEVICE bool is_real(int feature) { return SIZE == SIZE8 || feature < SIZE; }
@@ -177,29 +173,24 @@ DEVICE void softmax(float (*c)[4], int present, int pair) {
 #pragma unroll
   for (int r = 0; r < 4; r += 2) {
     float top = -1e30f, sum = 0;
-#pragma unroll
-    for (int n = 0; n < NODE_TILES; n++)
-#pragma unroll
-      for (int e = 0; e < 2; e++)
+    FOR(n, NODE_TILES)
+      FOR(e, 2)
         if (8 * n + 2 * pair + e < present) top = fmaxf(top, c[n][r + e]);
     top = max_lanes<4>(top);
-#pragma unroll
-    for (int n = 0; n < NODE_TILES; n++)
-#pragma unroll
-      for (int e = 0; e < 2; e++) {
+    FOR(n, NODE_TILES)
+      FOR(e, 2) {
         const bool in = 8 * n + 2 * pair + e < present;
         c[n][r + e] = in ? exponential((c[n][r + e] - top) * HEAD_SCALE) : 0;
         sum += c[n][r + e];
       }
     sum = __fdividef(1.f, sum_lanes<1, 4>(sum));
-#pragma unroll
-    for (int n = 0; n < NODE_TILES; n++) c[n][r] *= sum, c[n][r + 1] *= sum;
+    FOR(n, NODE_TILES) c[n][r] *= sum, c[n][r + 1] *= sum;
   }
 }
-// The mean of rows of `v`, weighted by `p`: 16 queries and 8 columns. `v` points to the thread's column.
+// The mean of rows of `v`, weighted by `p`: 16 queries and 8 columns. `v` points to the thread's
+// column.
 DEVICE void weigh(float* out, const float (*p)[4], const float* v, int v_row, int pair) {
-#pragma unroll
-  for (int n = 0; n < NODE_TILES; n++) {
+  FOR(n, NODE_TILES) {
     const int first = 8 * n + 2 * pair, second = first + 1;
     mma8(out, p[n][0], p[n][2], p[n][1], p[n][3], first < NODES ? v[first * v_row] : 0,
          second < NODES ? v[second * v_row] : 0);
@@ -226,8 +217,9 @@ DEVICE void begin_window(Run& run) {
   }
   EACH(i, SLOTS * SIZE8) {
     const int s = i / SIZE8, o = i % SIZE8;
-    shared[window::AGES + i] = params[param::EMBED_MEMORY_BIAS + o] +
-                               params[param::EMBED_MEMORY + o * MEMORY_ROW + MEMORY4 + (s + 1) % SLOTS];
+    shared[window::AGES + i] =
+        params[param::EMBED_MEMORY_BIAS + o] +
+        params[param::EMBED_MEMORY + o * MEMORY_ROW + MEMORY4 + (s + 1) % SLOTS];
   }
   EACH(i, 2 * ACTOR8 + 4) shared[FORWARD + forward::POLICY + i] = params[param::POLICY + i];
   __syncthreads();
@@ -271,13 +263,9 @@ DEVICE void project() {
   float c[PER * NODE_TILES][4] = {}, bias[PER][2];
   product<PER, NODE_TILES, SIZE8>(c, shared + QKV + (first + me.row) * SIZE_ROW, SIZE_ROW,
                                   shared + FORWARD + forward::X + me.row * X_ROW, X_ROW, me.pair);
-#pragma unroll
-  for (int m = 0; m < 2 * PER; m++)
-    bias[m / 2][m % 2] = shared[QKV + layer::QKV_BIAS + first + 8 * m + me.row];
-#pragma unroll
-  for (int m = 0; m < PER; m++)
-#pragma unroll
-    for (int n = 0; n < NODE_TILES; n++)
+  FOR(m, 2 * PER) bias[m / 2][m % 2] = shared[QKV + layer::QKV_BIAS + first + 8 * m + me.row];
+  FOR(m, PER)
+    FOR(n, NODE_TILES)
       entries(me, c[m * NODE_TILES + n], [&](int row, int column, float v) {
         const int o = first + 16 * m + row, node = 8 * n + column;
         if (node < NODES && o < 3 * HEADS4)
@@ -328,8 +316,7 @@ DEVICE void feed_forward() {
   product<HIDDEN_TILES, 1, SIZE8, CHAINS>(h, w + layer::WIDEN + me.row * SIZE_ROW, SIZE_ROW,
                                           f + forward::MIDDLE + first * X_ROW, X_ROW, me.pair);
   add_chains<HIDDEN_TILES, CHAINS>(h);
-#pragma unroll
-  for (int m = 0; m < HIDDEN_TILES; m++)
+  FOR(m, HIDDEN_TILES)
     entries(me, h[m], [&](int row, int column, float v) {
       const int n = 8 * me.warp + column, o = 16 * m + row;
       if (n < NODES && o < HIDDEN4)
@@ -374,8 +361,7 @@ DEVICE void multiply_heads(float* y, const float* x, const float* w) {
   EACH(i, HEADS * SIZE8 / 2) {
     const int h = i / (SIZE8 / 2), s = 2 * (i % (SIZE8 / 2));
     float a = 0, b = 0;
-#pragma unroll
-    for (int d = 0; d < HEAD4; d++) {
+    FOR(d, HEAD4) {
       const float2 v = load2(w + (h * HEAD4 + d) * SIZE_ROW + s);
       a += x[h * HEAD4 + d] * v.x, b += x[h * HEAD4 + d] * v.y;
     }
@@ -388,8 +374,7 @@ DEVICE void sum_nodes(float* y, const float* p, const float* x) {
   EACH(i, HEADS * SIZE8 / 2) {
     const int h = i / (SIZE8 / 2), s = 2 * (i % (SIZE8 / 2));
     float a = 0, b = 0;
-#pragma unroll
-    for (int n = 0; n < NODES; n++) {
+    FOR(n, NODES) {
       const float2 v = load2(x + n * X_ROW + s);
       a += p[h * NODES + n] * v.x, b += p[h * NODES + n] * v.y;
     }
@@ -408,8 +393,7 @@ DEVICE float look(const float* x, const float* y, int lane) {
 // Vectors of SIZE numbers in the lanes of one warp; zeros from SIZE to SIZE8.
 constexpr int SPAN = tiles(SIZE8, 32);
 template <class F> DEVICE void spread(int lane, F f) {
-#pragma unroll
-  for (int i = 0; i < SPAN; i++)
+  FOR(i, SPAN)
     if (32 * (i + 1) <= SIZE8 || lane + 32 * i < SIZE8) f(i, lane + 32 * i);
 }
 DEVICE float normalise_vector(float* x, int lane) {
@@ -478,9 +462,7 @@ struct MemoryRows {
   DEVICE void load(const float* params) {
     const Thread me;
     if constexpr (AHEAD)
-#pragma unroll
-      for (int k = 0; k < PARTS; k++)
-        held[k] = part(params, min(max(me.id - 64, 0) / 4, SIZE8 - 1), k, me.pair);
+      FOR(k, PARTS) held[k] = part(params, min(max(me.id - 64, 0) / 4, SIZE8 - 1), k, me.pair);
   }
   DEVICE void multiply(const float* params, int t) const {
     const Thread me;
@@ -488,8 +470,7 @@ struct MemoryRows {
     if (me.warp < 2) return;
     for (int o = (me.id - 64) / 4; o < SIZE8; o += ROWS) {
       float sum = 0;
-#pragma unroll
-      for (int k = 0; k < PARTS; k++) {
+      FOR(k, PARTS) {
         const float4 w = AHEAD ? held[AHEAD ? k : 0] : part(params, o, k, me.pair);
         if (16 * (k + 1) <= MEMORY4 || 16 * k + 4 * me.pair < MEMORY4)
           sum += dot(w, load4(memory + 16 * k + 4 * me.pair));
@@ -500,21 +481,26 @@ struct MemoryRows {
   }
 };
 
-// The last layer, for the Core alone. See `TransformerLayer.of_core`: keys are not computed, but the
-// query is multiplied by their weights; values are computed of the weighted mean of nodes.
+// The last layer, for the Core alone. See `TransformerLayer.of_core`: keys are not computed, but
+// the query is multiplied by their weights; values are computed of the weighted mean of nodes.
 DEVICE void last_layer(Run& run, int t, int next, MemoryRows& rows) {
   const float *x = shared + FORWARD + forward::X, *qkv = shared + QKV;
   const float *bias = qkv + layer::QKV_BIAS, *rest = shared + REST;
   float *record = shared + FORWARD + forward::LAST, *total = shared + FORWARD + forward::TOTAL;
   keep(run, stack::LAST_X + t * NODES * X_ROW, FORWARD + forward::X, NODES * X_ROW);
   await(run, AT_QKV);
-  multiply<HEADS4, SIZE8>(qkv, SIZE_ROW, [=](int) { return x; },
-                          [=](int o, float v) { record[last::QUERY + o] = v + bias[o]; });
-  { const Thread me; EACH(i, SIZE8) record[last::X + i] = x[i]; }
+  multiply<HEADS4, SIZE8>(
+      qkv, SIZE_ROW, [=](int) { return x; },
+      [=](int o, float v) { record[last::QUERY + o] = v + bias[o]; });
+  {
+    const Thread me;
+    EACH(i, SIZE8) record[last::X + i] = x[i];
+  }
   __syncthreads();
   multiply_heads(record + last::ASKED, record + last::QUERY, qkv + HEADS4 * SIZE_ROW);
   __syncthreads();
-  { const Thread me;
+  {
+    const Thread me;
     for (int h = me.warp; h < HEADS; h += WARPS) {
       const float score = look(x, record + last::ASKED + h * SIZE8, me.lane);
       const bool in = me.lane < present_at(t);
@@ -522,7 +508,8 @@ DEVICE void last_layer(Run& run, int t, int next, MemoryRows& rows) {
       const float weight = in ? exponential((score - top) * HEAD_SCALE) : 0;
       const float sum = sum_warp(weight);
       if (me.lane < NODES) record[last::WEIGHTS + h * NODES + me.lane] = __fdividef(weight, sum);
-    } }
+    }
+  }
   __syncthreads();
   sum_nodes(record + last::MEAN, record + last::WEIGHTS, x);
   __syncthreads();
@@ -550,14 +537,17 @@ DEVICE void decide(Run& run, int t, const MemoryRows& rows) {
   const float* policy = shared + FORWARD + forward::POLICY;
   float* units = shared + FORWARD + forward::HIDDEN_UNITS;
   if (MEMOS)
-    multiply<MEMORY4, SIZE8>(memo, SIZE_ROW, [=](int) { return summary; }, [=](int o, float v) {
-      shared[window::MEMORIES + t * MEMORY4 + o] = tanhf(v + memo[MEMORY4 * SIZE_ROW + o]);
-    });
-  multiply<ACTOR8, SIZE8>(actor, SIZE_ROW, [=](int) { return summary; }, [=](int o, float v) {
-    units[o] = fmaxf(v + actor[param::HIDDEN_BIAS + o], 0.f);
-  });
+    multiply<MEMORY4, SIZE8>(
+        memo, SIZE_ROW, [=](int) { return summary; },
+        [=](int o, float v) {
+          shared[window::MEMORIES + t * MEMORY4 + o] = tanhf(v + memo[MEMORY4 * SIZE_ROW + o]);
+        });
+  multiply<ACTOR8, SIZE8>(
+      actor, SIZE_ROW, [=](int) { return summary; },
+      [=](int o, float v) { units[o] = fmaxf(v + actor[param::HIDDEN_BIAS + o], 0.f); });
   __syncthreads();
-  { const Thread me;
+  {
+    const Thread me;
     if (me.warp < 2) {
       float sum = 0;
 #pragma unroll
@@ -566,7 +556,8 @@ DEVICE void decide(Run& run, int t, const MemoryRows& rows) {
           sum += policy[me.warp * ACTOR8 + i + me.lane] * units[i + me.lane];
       sum = sum_warp(sum);
       if (me.lane == 0) shared[window::LOGITS + me.warp] = sum + policy[2 * ACTOR8 + me.warp];
-    } }
+    }
+  }
   if (MEMOS) rows.multiply(run.params, t);
   if (run.issuer) wait_stores_read<1>();  // not yet: LAST
   __syncthreads();
@@ -580,7 +571,7 @@ DEVICE void decide(Run& run, int t, const MemoryRows& rows) {
 
 // Asks for the critic's weights and those after it, for the loss.
 DEVICE void load_critic(const Run& run) {
-  if (!loss::KEEP_CRITIC || !run.issuer) return;
+  if (!KEEP_CRITIC || !run.issuer) return;
   expect(barrier(AT_LAST), 4 * loss::CRITIC_LENGTH);
   load_stack(shared + loss::CRITIC, run.params + param::HIDDEN_CRITIC, 4 * loss::CRITIC_LENGTH,
              barrier(AT_LAST));
@@ -612,7 +603,8 @@ DEVICE void forward_pass(Run& run) {
 
 // ------------------------------------------------------------------------------ loss
 
-// One number for each step: its return, its terms of the loss, and the cotangents of logits and value.
+// One number for each step: its return, its terms of the loss, and the cotangents of logits and
+// value.
 DEVICE void weigh_steps(const Run& run, const Thread& me) {
   const int t = min(me.lane, STEPS - 1);
   float target = 0;
@@ -640,15 +632,15 @@ DEVICE void weigh_steps(const Run& run, const Thread& me) {
   }
 }
 
-// Writes COLUMNS sums over rows of a[row][i] or of a[row][i] b[row][i]; returns the sum of their squares.
-template <int ROWS, int COLUMNS>
-DEVICE float sum_rows(float* out, const float* a, int a_row, const float* b = nullptr, int b_row = 0) {
+// Writes COLUMNS sums over rows of a[row][i] or of a[row][i] b[row][i]; returns the sum of their
+// squares.
+template <int ROWS, int COLUMNS> DEVICE float sum_rows(float* out, const float* a, int a_row,
+                                                       const float* b = nullptr, int b_row = 0) {
   const Thread me;
   float squares = 0;
   EACH(i, COLUMNS) {
     float sum = 0;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) sum += a[r * a_row + i] * (b ? b[r * b_row + i] : 1.f);
+    FOR(r, ROWS) sum += a[r * a_row + i] * (b ? b[r * b_row + i] : 1.f);
     out[i] = sum, squares += sum * sum;
   }
   return squares;
@@ -680,18 +672,18 @@ DEVICE void add_squares(float squares) {
   if (me.lane == 0) shared[window::SQUARES + me.warp] += squares;
 }
 
-// Hidden units of actor and critic in all steps; `w` are the weights of each.
+// Hidden units of actor and critic in all steps; `w` are the weights of each. The last 16 rows may
+// overlap the 16 before them.
 DEVICE void hidden_units(const float* const* w) {
   const Thread me;
   constexpr int TILES = tiles(ACTOR8, 16), NS = tiles(STEPS, 8);
   for (int item = me.warp; item < loss::HEADS_COUNT * TILES; item += WARPS) {
-    const int k = item / TILES, first = 16 * (item % TILES);
+    const int k = item / TILES, first = min(16 * (item % TILES), most(ACTOR8 - 16, 0));
     const float* a = k ? w[1] : w[0];
     float c[NS][4] = {};
     product<1, NS, SIZE8>(c, a + (first + me.row) * SIZE_ROW, SIZE_ROW,
                           shared + window::SUMMARY + me.row * SIZE8, SIZE8, me.pair);
-#pragma unroll
-    for (int n = 0; n < NS; n++)
+    FOR(n, NS)
       entries(me, c[n], [&](int row, int column, float v) {
         const int o = first + row, t = 8 * n + column;
         if (t < STEPS && o < ACTOR8)
@@ -700,7 +692,8 @@ DEVICE void hidden_units(const float* const* w) {
       });
   }
 }
-// Cotangents of all summaries, from those of hidden units; a part for the actor and one for the critic.
+// Cotangents of all summaries, from those of hidden units; a part for the actor and one for the
+// critic.
 DEVICE void hidden_units_back(const float* const* w) {
   const Thread me;
   constexpr int NS = tiles(STEPS, 8);
@@ -708,14 +701,12 @@ DEVICE void hidden_units_back(const float* const* w) {
     const int k = item / SIZE_TILES, first = 16 * (item % SIZE_TILES);
     const float* d = shared + loss::D_HIDDEN + k * loss::UNITS;
     float c[NS][4] = {};
-    product_back<1, NS, ACTOR8>(c, (k ? w[1] : w[0]) + me.pair * SIZE_ROW + first + me.row, SIZE_ROW,
-                                d + me.row * A_ROW + me.pair, A_ROW);
-#pragma unroll
-    for (int n = 0; n < NS; n++)
+    product_back<1, NS, ACTOR8>(c, (k ? w[1] : w[0]) + me.pair * SIZE_ROW + first + me.row,
+                                SIZE_ROW, d + me.row * A_ROW + me.pair, A_ROW);
+    FOR(n, NS)
       entries(me, c[n], [&](int row, int column, float v) {
         const int o = first + row, t = 8 * n + column;
-        if (t < STEPS && o < SIZE8)
-          shared[loss::D_SUMMARY + (k * STEPS + t) * SIZE8 + o] = v;
+        if (t < STEPS && o < SIZE8) shared[loss::D_SUMMARY + (k * STEPS + t) * SIZE8 + o] = v;
       });
   }
 }
@@ -744,7 +735,7 @@ DEVICE void outputs_back(const float* policy, const float* value) {
   const Thread me;
   EACH(i, STEPS * ACTOR8) {
     const int t = i / ACTOR8, o = i % ACTOR8, at = t * A_ROW + o;
-    const float *units = shared + loss::HIDDEN_UNITS + at;
+    const float* units = shared + loss::HIDDEN_UNITS + at;
     float* d = shared + loss::D_HIDDEN + at;
     const float actor = shared[window::D_LOGIT0 + t] * policy[o] +
                         shared[window::D_LOGIT1 + t] * policy[ACTOR8 + o];
@@ -766,8 +757,7 @@ DEVICE float gradients_of_heads(float* gradient) {
                          shared + loss::D_HIDDEN + k * loss::UNITS + first, A_ROW,
                          shared + window::SUMMARY, SIZE8);
   }
-#pragma unroll
-  for (int k = 0; k < loss::HEADS_COUNT; k++)
+  FOR(k, loss::HEADS_COUNT)
     squares += sum_rows<STEPS, ACTOR8>(
         gradient + (k ? param::HIDDEN_CRITIC : param::HIDDEN_ACTOR) + param::HIDDEN_BIAS,
         shared + loss::D_HIDDEN + k * loss::UNITS, A_ROW);
@@ -776,8 +766,7 @@ DEVICE float gradients_of_heads(float* gradient) {
     const float* d = shared + window::D_LOGIT0 + 16 * k;
     const float* x = shared + loss::HIDDEN_UNITS + (k < 2 || SHARED ? 0 : loss::UNITS) + o;
     float sum = 0;
-#pragma unroll
-    for (int t = 0; t < STEPS; t++) sum += d[t] * (o < ACTOR8 ? x[t * A_ROW] : 1.f);
+    FOR(t, STEPS) sum += d[t] * (o < ACTOR8 ? x[t * A_ROW] : 1.f);
     const int weight = k < 2 ? param::POLICY + k * ACTOR8 : param::VALUE;
     const int bias = k < 2 ? param::POLICY_BIAS + k : param::VALUE_BIAS;
     gradient[o < ACTOR8 ? weight + o : bias] = sum, squares += sum * sum;
@@ -789,19 +778,20 @@ DEVICE float gradients_of_heads(float* gradient) {
 DEVICE void compute_loss(Run& run) {
   const float* actor = KEEP_DECIDE ? shared + DECIDE + (param::HIDDEN_ACTOR - param::NEW_MEMO)
                                    : run.params + param::HIDDEN_ACTOR;
-  const float* critic =
-      loss::KEEP_CRITIC ? shared + loss::CRITIC : run.params + param::HIDDEN_CRITIC;
+  const float* critic = KEEP_CRITIC ? shared + loss::CRITIC : run.params + param::HIDDEN_CRITIC;
   const float* policy = critic + (param::POLICY - param::HIDDEN_CRITIC);
   const float* value = critic + (param::VALUE - param::HIDDEN_CRITIC);
   const float* const w[2] = {actor, critic};
-  if (loss::KEEP_CRITIC) await(run, AT_LAST);
+  if (KEEP_CRITIC) await(run, AT_LAST);
   hidden_units(w);
   __syncthreads();
   outputs(policy, value);
   __syncthreads();
-  { const Thread me;
+  {
+    const Thread me;
     if (me.warp == 0) weigh_steps(run, me);
-    if (me.id < WARPS) shared[window::SQUARES + me.id] = 0; }
+    if (me.id < WARPS) shared[window::SQUARES + me.id] = 0;
+  }
   __syncthreads();
   outputs_back(policy, value);
   __syncthreads();
@@ -860,17 +850,19 @@ struct MemoColumns {
 };
 // Back through the embedding of step t's Memo and the layer that made it. The result is in PARTIAL.
 DEVICE void memo_back(const Run& run, int t, const MemoColumns& columns) {
-  float *partial = shared + BACKWARD + backward::PARTIAL;
+  float* partial = shared + BACKWARD + backward::PARTIAL;
   float* d_memo = shared + LASTING + backward::D_MEMO + t * MEMORY4;
   if (t < STEPS - 1) {
     columns.embedding.multiply(run.params + param::EMBED_MEMORY, MEMORY_ROW,
                                shared + window::EMBEDDED + t * SIZE8, partial);
     __syncthreads();
-    { const Thread me;
+    {
+      const Thread me;
       EACH(i, MEMORY4) {
         const float memo = shared[window::MEMORIES + t * MEMORY4 + i];
         d_memo[i] = columns.embedding.total(partial, i) * (1 - memo * memo);
-      } }
+      }
+    }
     __syncthreads();
     columns.memo.multiply(run.params + param::NEW_MEMO, SIZE_ROW, d_memo, partial);
   } else {  // nothing has been made of the last Memo
@@ -882,12 +874,10 @@ DEVICE void memo_back(const Run& run, int t, const MemoColumns& columns) {
 
 // Back through `normalise_vector`: `d` is the result's cotangent, then the argument's.
 DEVICE void normalise_vector_back(float* d, const float* normal, float scale, int lane) {
-  float mean = 0, along = 0;
-  spread(lane, [&](int i, int c) { mean += d[i], along += d[i] * normal[c]; });
+  float mean = 0, along = 0, n[SPAN];
+  spread(lane, [&](int i, int c) { n[i] = normal[c], mean += d[i], along += d[i] * n[i]; });
   mean = sum_warp(mean) * (1.f / SIZE), along = sum_warp(along) * (1.f / SIZE);
-  spread(lane, [&](int i, int c) {
-    d[i] = is_real(c) ? scale * (d[i] - mean - normal[c] * along) : 0;
-  });
+  spread(lane, [&](int i, int c) { d[i] = is_real(c) ? scale * (d[i] - mean - n[i] * along) : 0; });
 }
 // Back through `feed_forward_core`.
 DEVICE void feed_forward_core_back(int t, const MemoColumns& columns) {
@@ -897,10 +887,10 @@ DEVICE void feed_forward_core_back(int t, const MemoColumns& columns) {
   const float* partial = shared + BACKWARD + backward::PARTIAL;
   float *out = shared + BACKWARD + backward::D_LAST, d[SPAN];
   spread(me.lane, [&](int i, int c) {
-    float x = shared[LASTING + backward::D_SUMMARY + t * SIZE8 + c];
-    if (MEMOS && t < STEPS - 1) x += columns.memo.total(partial, c);
-    out[last::D_CORE + c] = x, d[i] = x * w[layer::GAIN2 + c];
+    d[i] = shared[LASTING + backward::D_SUMMARY + t * SIZE8 + c];
+    if (MEMOS && t < STEPS - 1) d[i] += columns.memo.total(partial, c);
   });
+  spread(me.lane, [&](int i, int c) { out[last::D_CORE + c] = d[i], d[i] *= w[layer::GAIN2 + c]; });
   normalise_vector_back(d, record + last::NORMAL2, record[last::SCALES + 1], me.lane);
   spread(me.lane, [&](int i, int c) { out[last::D_OUT + c] = d[i]; });
   __syncwarp();
@@ -908,8 +898,7 @@ DEVICE void feed_forward_core_back(int t, const MemoColumns& columns) {
   for (int first = 0; first < HIDDEN4; first += 32 / SHARE) {
     const int unit = first + me.lane / SHARE, j = min(unit, HIDDEN4 - 1);
     float sum = 0;
-#pragma unroll
-    for (int k = 0; k < SIZE8 / SHARE; k++) {
+    FOR(k, SIZE8 / SHARE) {
       const int o = SHARE * k + me.lane % SHARE;
       sum += out[last::D_OUT + o] * w[layer::NARROW + o * HIDDEN_ROW + j];
     }
@@ -919,10 +908,10 @@ DEVICE void feed_forward_core_back(int t, const MemoColumns& columns) {
   }
   __syncwarp();
   spread(me.lane, [&](int i, int c) {
-#pragma unroll
-    for (int j = 0; j < HIDDEN4; j++) d[i] += out[last::D_WIDE + j] * w[layer::WIDEN + j * SIZE_ROW + c];
-    out[last::D_MIDDLE + c] = d[i], d[i] *= w[layer::GAIN1 + c];
+    FOR(j, HIDDEN4) d[i] += out[last::D_WIDE + j] * w[layer::WIDEN + j * SIZE_ROW + c];
   });
+  spread(me.lane,
+         [&](int i, int c) { out[last::D_MIDDLE + c] = d[i], d[i] *= w[layer::GAIN1 + c]; });
   normalise_vector_back(d, record + last::NORMAL1, record[last::SCALES], me.lane);
   spread(me.lane, [&](int i, int c) { out[last::D_TOTAL + c] = d[i]; });
 }
@@ -934,10 +923,10 @@ DEVICE void look_back() {
   EACH(i, NODES * (SIZE8 / 4)) {
     const int n = i / (SIZE8 / 4), s = i % (SIZE8 / 4) * 4;
     float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll
-    for (int h = 0; h < HEADS; h++)
-      sum = sum + b[backward::LAST + last::WEIGHTS + h * NODES + n] *
-                      load4(b + backward::D_MEAN + h * SIZE8 + s) +
+    FOR(h, HEADS)
+      sum = sum +
+            b[backward::LAST + last::WEIGHTS + h * NODES + n] *
+                load4(b + backward::D_MEAN + h * SIZE8 + s) +
             b[backward::D_LOOK + h * NODES + n] *
                 load4(b + backward::LAST + last::ASKED + h * SIZE8 + s);
     store4(shared + BACKWARD + backward::DY + n * DX_ROW + s, sum);
@@ -948,7 +937,8 @@ DEVICE void look_back() {
 DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
   const float *rest = shared + REST, *qkv = shared + QKV, *x = shared + BACKWARD + backward::LAST_X;
   float *d = shared + BACKWARD + backward::D_LAST, *dy = shared + BACKWARD + backward::DY;
-  float *partial = shared + BACKWARD + backward::PARTIAL, *d_mean = shared + BACKWARD + backward::D_MEAN;
+  float *partial = shared + BACKWARD + backward::PARTIAL,
+        *d_mean = shared + BACKWARD + backward::D_MEAN;
   const float* record = shared + BACKWARD + backward::LAST;
   float* d_look = shared + BACKWARD + backward::D_LOOK;
   await(run, AT_LAST), await(run, AT_REST);
@@ -958,25 +948,31 @@ DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
   mix.multiply(rest + layer::MIX, HEADS_ROW, d + last::D_TOTAL, partial);
   __syncthreads();
   rest_used(run, FIRST ? FIRST - 1 : t ? 0 : -1, FIRST);
-  { const Thread me; EACH(i, HEADS4) d[last::D_VALUE + i] = mix.total(partial, i); }
+  {
+    const Thread me;
+    EACH(i, HEADS4) d[last::D_VALUE + i] = mix.total(partial, i);
+  }
   __syncthreads();
   await(run, AT_QKV);
   multiply_heads(d_mean, d + last::D_VALUE, qkv + 2 * HEADS4 * SIZE_ROW);
   __syncthreads();
-  { const Thread me;
+  {
+    const Thread me;
     for (int h = me.warp; h < HEADS; h += WARPS) {
       const float v = look(x, d_mean + h * SIZE8, me.lane);
       const float p = me.lane < NODES ? record[last::WEIGHTS + h * NODES + me.lane] : 0;
       const float along = sum_warp(me.lane < NODES ? p * v : 0);
       if (me.lane < NODES) d_look[h * NODES + me.lane] = p * (v - along) * HEAD_SCALE;
-    } }
+    }
+  }
   __syncthreads();
   sum_nodes(d + last::D_ASKED, d_look, x);
   look_back();
   __syncthreads();
-  multiply<HEADS4, SIZE8>(qkv + HEADS4 * SIZE_ROW, SIZE_ROW,
-                          [=](int o) { return d + last::D_ASKED + o / HEAD4 * SIZE8; },
-                          [=](int o, float v) { d[last::D_QUERY + o] = v; });
+  multiply<HEADS4, SIZE8>(
+      qkv + HEADS4 * SIZE_ROW, SIZE_ROW,
+      [=](int o) { return d + last::D_ASKED + o / HEAD4 * SIZE8; },
+      [=](int o, float v) { d[last::D_QUERY + o] = v; });
   __syncthreads();
   const Columns<HEADS4, SIZE8> query = {};
   query.multiply(qkv, SIZE_ROW, d + last::D_QUERY, partial);
@@ -984,22 +980,26 @@ DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
   const int next = FIRST ? FIRST - 1 : t ? 0 : -1;
   qkv_used(run, next, next);
   keep(run, stack::D_LAST + t * last::D_END, BACKWARD + backward::D_LAST, last::D_END);
-  { const Thread me; EACH(i, SIZE8) dy[i] += d[last::D_TOTAL + i] + query.total(partial, i); }
+  {
+    const Thread me;
+    EACH(i, SIZE8) dy[i] += d[last::D_TOTAL + i] + query.total(partial, i);
+  }
   __syncthreads();
 }
 
-// Adds a step's share to the gradients of gain and bias, and of one more bias: a thread has a column.
+// Adds a step's share to the gradients of gain and bias, and of one more bias: a thread has a
+// column.
 DEVICE void norm_back(int c, const float* dy, const float* normal, float* gain, float* bias) {
   float along = 0, sum = 0;
-#pragma unroll
-  for (int n = 0; n < NODES; n++) {
+  FOR(n, NODES) {
     along += dy[n * DX_ROW + c] * normal[n * X_ROW + c];
     sum += dy[n * DX_ROW + c];
   }
   gain[c] += along, bias[c] += sum;
 }
 
-// Back through `feed_forward`, up to the sum of a node and its mixed values. D_MIDDLE is for `mix_back`.
+// Back through `feed_forward`, up to the sum of a node and its mixed values. D_MIDDLE is for
+// `mix_back`.
 DEVICE void feed_forward_back(int l) {
   const Thread me;
   const float* w = shared + REST;
@@ -1021,8 +1021,7 @@ DEVICE void feed_forward_back(int l) {
       h, w + layer::NARROW + me.pair * HIDDEN_ROW + me.row, HIDDEN_ROW,
       b + backward::D_OUT + first * DX_ROW + me.pair, DX_ROW);
   add_chains<HIDDEN_TILES, CHAINS>(h);
-#pragma unroll
-  for (int m = 0; m < HIDDEN_TILES; m++)
+  FOR(m, HIDDEN_TILES)
     entries(me, h[m], [&](int row, int column, float v) {
       const int n = 8 * me.warp + column, o = 16 * m + row;
       if (n < NODES && o < HIDDEN4)
@@ -1047,18 +1046,18 @@ DEVICE void mix_back(int l) {
     const int first = 16 * (item / NODE_TILES), node = 8 * (item % NODE_TILES);
     float c[1][4] = {};
     product_back<1, 1, SIZE8>(c, shared + REST + layer::MIX + me.pair * HEADS_ROW + first + me.row,
-                              HEADS_ROW,
-                              b + backward::D_TOTAL + (node + me.row) * DX_ROW + me.pair, DX_ROW);
+                              HEADS_ROW, b + backward::D_TOTAL + (node + me.row) * DX_ROW + me.pair,
+                              DX_ROW);
     entries(me, c[0], [&](int row, int column, float v) {
       const int n = node + column, o = first + row;
       if (n < NODES && o < HEADS4) b[backward::DY + n * DX_ROW + o] = v;
     });
   }
   for (int c = THREADS - 1 - me.id; c < SIZE8; c += THREADS) {
-    norm_back(c, b + backward::D_MIDDLE, b + backward::NORMAL1, norms + 2 * SIZE8, norms + 3 * SIZE8);
+    norm_back(c, b + backward::D_MIDDLE, b + backward::NORMAL1, norms + 2 * SIZE8,
+              norms + 3 * SIZE8);
     float sum = 0;
-#pragma unroll
-    for (int n = 0; n < NODES; n++) sum += b[backward::D_OUT + n * DX_ROW + c];
+    FOR(n, NODES) sum += b[backward::D_OUT + n * DX_ROW + c];
     norms[4 * SIZE8 + c] += sum;
   }
 }
@@ -1079,8 +1078,7 @@ DEVICE void attend_back(int t) {
 #pragma unroll
     for (int r = 0; r < 4; r += 2) {
       float along = 0;
-#pragma unroll
-      for (int i = 0; i < 2 * NODE_TILES; i++) {
+      FOR(i, 2 * NODE_TILES) {
         float& x = d[i / 2][r + i % 2];
         if (4 * (i + 2 - i % 2) > NODES && 8 * (i / 2) + 2 * me.pair + i % 2 >= NODES) x = 0;
         along += x * p[i / 2][r + i % 2];
@@ -1088,8 +1086,7 @@ DEVICE void attend_back(int t) {
       along = sum_lanes<1, 4>(along);
       const int query = first + 4 * r;
       float* row = b + backward::P + h * backward::HEAD_P + query * P_ROW + 2 * me.pair;
-#pragma unroll
-      for (int n = 0; n < NODE_TILES; n++) {
+      FOR(n, NODE_TILES) {
         d[n][r] = p[n][r] * (d[n][r] - along) * HEAD_SCALE;
         d[n][r + 1] = p[n][r + 1] * (d[n][r + 1] - along) * HEAD_SCALE;
         if (query < NODES) {
@@ -1121,14 +1118,14 @@ DEVICE void attend_back_keys() {
     const int row = values ? DX_ROW : QKV_ROW;
 #pragma unroll
     for (int first = 0; first < NODES; first += 16)
-#pragma unroll
-      for (int k = 0; k < tiles(tiles(HEAD4, 8), SHARES); k++) {
+      FOR(k, tiles(tiles(HEAD4, 8), SHARES)) {
         const int c = 8 * (SHARES * k + share);
         float d[1][4] = {};
         outer<1, NODES>(d, scores + me.pair * P_ROW + first + me.row, P_ROW,
                         rows + me.pair * row + c + me.row, row, me.pair);
         const int n = first + me.row, column = c + 2 * me.pair;
-        float* out = b + backward::D_QKV + n * DQKV_ROW + (1 + values) * HEADS4 + h * HEAD4 + column;
+        float* out =
+            b + backward::D_QKV + n * DQKV_ROW + (1 + values) * HEADS4 + h * HEAD4 + column;
         if (column < HEAD4 && n < NODES) store2(out, d[0][0], d[0][1]);
         if (column < HEAD4 && n + 8 < NODES) store2(out + 8 * DQKV_ROW, d[0][2], d[0][3]);
       }
@@ -1148,8 +1145,7 @@ DEVICE void project_back() {
   if (LAST_SPLIT == SPLIT || part < SPLITS - 1)
     product_back<1, NODE_TILES, SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW);
   else product_back<1, NODE_TILES, LAST_SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW);
-#pragma unroll
-  for (int n = 0; n < NODE_TILES; n++)
+  FOR(n, NODE_TILES)
     entries(me, c[n], [&](int row, int column, float v) {
       const int node = 8 * n + column, o = first + row;
       if (node < NODES && o < SIZE8)
@@ -1171,9 +1167,7 @@ DEVICE void add_parts(int t, int l) {
   EACH(i, NODES * (SIZE8 / 4)) {
     const int n = i / (SIZE8 / 4), c = i % (SIZE8 / 4) * 4;
     float4 v = load4(b + backward::D_TOTAL + n * DX_ROW + c);
-#pragma unroll
-    for (int k = 0; k < backward::SPLITS; k++)
-      v = v + load4(b + backward::SUMS + (k * NODES + n) * SIZE8 + c);
+    FOR(k, backward::SPLITS) v = v + load4(b + backward::SUMS + (k * NODES + n) * SIZE8 + c);
     if (l) store4(shared + BACKWARD + backward::DY + n * DX_ROW + c, v);
     else scatter_node(t, n, c, v);
   }
@@ -1249,34 +1243,50 @@ DEVICE void backward_pass(Run& run) {
   fence_all(), __syncthreads();
 }
 
-// ------------------------------------------------------------------------------ gradients of weights
+// ------------------------------------------------------------------------------ gradients of
+// weights
 
-// 16 rows of a weight's gradient: where its factors lie in a stage, and where the result goes.
-struct Job {
-  int a, a_row, b, b_row;              // sum over rows r of a[r][o] b[r][i]
+// A job, 16 rows of a weight's gradient: where its factors lie in a stage, and where the result
+// goes.
+struct Factors {
+  int a, a_row, b, b_row;
+};  // sum over rows r of a[r][o] b[r][i]
+struct Target {
   int rows, columns;                   // that are there, from the first of the 16
   int out, out_row, out_column, bias;  // in the layer; no bias: -1
-  int gain;  // b is normal: of parameters with which to make the layer's input of it, or -1
+  int gain;  // where b is normal, the parameters that make the layer's input of it; else -1
 };
-DEVICE Job job_of(int j, int l) {
+DEVICE Factors factors_of(int j) {
   using namespace jobs;
-  if (j < jobs::QKV) {
-    const int o = 16 * j;
-    return {D_QKV + o, DQKV_ROW, X, X_ROW, 3 * HEADS4 - o, SIZE8, layer::QKV + o * SIZE_ROW,
-            SIZE_ROW, 1, layer::QKV_BIAS + o, l ? (l - 1) * layer::END + layer::GAIN2 : -1};
-  }
-  if (j < jobs::MIX) {
-    const int o = 16 * (j - jobs::QKV);
-    return {D_TOTAL + o, DX_ROW, MIXED, MIX_ROW, SIZE8 - o, HEADS4, layer::MIX + o * HEADS_ROW,
-            HEADS_ROW, 1, layer::MIX_BIAS + o, -1};
-  }
-  if (j < jobs::WIDEN) {
-    const int o = 16 * (j - jobs::MIX);
-    return {D_WIDE + o, DH_ROW, MIDDLE, X_ROW, HIDDEN4 - o, SIZE8, layer::WIDEN + o * SIZE_ROW,
-            SIZE_ROW, 1, layer::WIDEN_BIAS + o, l * layer::END + layer::GAIN1};
-  }
-  const int o = 16 * (j - jobs::WIDEN);  // `narrow`, turned
-  return {WIDE + o, H_ROW, D_OUT, DX_ROW, HIDDEN4 - o, SIZE8, layer::NARROW + o, 1, HIDDEN_ROW, -1, -1};
+  if (j < jobs::QKV) return {D_QKV + 16 * j, DQKV_ROW, X, X_ROW};
+  if (j < jobs::MIX) return {D_TOTAL + 16 * (j - jobs::QKV), DX_ROW, MIXED, MIX_ROW};
+  if (j < jobs::WIDEN) return {D_WIDE + 16 * (j - jobs::MIX), DH_ROW, MIDDLE, X_ROW};
+  return {WIDE + 16 * (j - jobs::WIDEN), H_ROW, D_OUT, DX_ROW};  // `narrow`, turned
+}
+DEVICE Target target_of(int j, int l) {
+  int o = 16 * j;
+  if (j < jobs::QKV)
+    return {3 * HEADS4 - o,
+            SIZE8,
+            layer::QKV + o * SIZE_ROW,
+            SIZE_ROW,
+            1,
+            layer::QKV_BIAS + o,
+            l ? (l - 1) * layer::END + layer::GAIN2 : -1};
+  o -= 16 * jobs::QKV;
+  if (j < jobs::MIX)
+    return {SIZE8 - o, HEADS4, layer::MIX + o * HEADS_ROW, HEADS_ROW, 1, layer::MIX_BIAS + o, -1};
+  o -= 16 * (jobs::MIX - jobs::QKV);
+  if (j < jobs::WIDEN)
+    return {HIDDEN4 - o,
+            SIZE8,
+            layer::WIDEN + o * SIZE_ROW,
+            SIZE_ROW,
+            1,
+            layer::WIDEN_BIAS + o,
+            l * layer::END + layer::GAIN1};
+  o -= 16 * (jobs::WIDEN - jobs::MIX);
+  return {HIDDEN4 - o, SIZE8, layer::NARROW + o, 1, HIDDEN_ROW, -1, -1};
 }
 
 // Asks for a chunk of rows: of pass, layer and chunk number `index`, the arrays that its jobs need.
@@ -1284,9 +1294,10 @@ DEVICE void load_chunk(const Run& run, int index, int stage) {
   if (!run.issuer) return;
   using namespace jobs;
   constexpr int ROWS = stack::CHUNK;
-  const int pass = index / (FIRST * stack::CHUNKS), l = index / stack::CHUNKS % FIRST;
+  const int pass = index / (most(FIRST, 1) * stack::CHUNKS);
+  const int l = index / stack::CHUNKS % most(FIRST, 1);
   const int row = l * stack::ROWS + index % stack::CHUNKS * ROWS;
-  const bool first = pass * PER_PASS < jobs::QKV, others = (pass + 1) * PER_PASS > jobs::QKV;
+  const bool first = pass * PER_PASS<jobs::QKV, others = (pass + 1) * PER_PASS> jobs::QKV;
   Barrier* b = barrier(AT_STAGE + stage);
   expect(b, 4 * ((first ? D_TOTAL - D_QKV : 0) + (others ? STAGE - D_TOTAL : 0)));
   auto get = [&](int to, int from, int length) {
@@ -1306,32 +1317,25 @@ DEVICE void load_chunk(const Run& run, int index, int stage) {
   }
 }
 
-// Sums of a job: tiles of 8 columns, and sums over rows in the last tile.
-template <int TILES>
-DEVICE void add_chunk(float (*c)[4], const Job& job, const float* stage, int first, const Thread& me) {
-  const float* a = stage + job.a + me.pair * job.a_row + me.row;
-  const float* b = stage + job.b + me.pair * job.b_row + me.row + 8 * first;
-  outer<TILES, stack::CHUNK>(c, a, job.a_row, b, job.b_row, me.pair);
-#pragma unroll
-  for (int k = 0; k < stack::CHUNK; k += 8) {
-    const float* p = a + k * job.a_row;
-    mma8(c[TILES], p[0], p[8], p[4 * job.a_row], p[4 * job.a_row + 8], 1.f, 1.f);
-  }
+// Adds a chunk to a job's sums: tiles of 8 columns from the `first` one, and sums of rows.
+template <int TILES> DEVICE void add_chunk(float (*c)[4], const Factors& f, const float* rows,
+                                           int first, const Thread& me) {
+  outer<TILES, stack::CHUNK, true>(c, rows + f.a + me.pair * f.a_row + me.row, f.a_row,
+                                   rows + f.b + me.pair * f.b_row + me.row + 8 * first, f.b_row,
+                                   me.pair);
 }
 // Writes a job's sums to a layer's gradient; returns the sum of their squares.
-template <int TILES>
-DEVICE float finish_job(float* out, const float* params, const Job& job, const float (*c)[4],
-                        int first, const Thread& me) {
+template <int TILES> DEVICE float finish_job(float* out, const float* params, const Target& job,
+                                             const float (*c)[4], int first, const Thread& me) {
   float squares = 0;
   const float* sums = c[TILES];
-#pragma unroll
-  for (int n = 0; n < TILES; n++) {
+  FOR(n, TILES) {
     const int i = 8 * (first + n) + 2 * me.pair;
     float2 gain = make_float2(1, 1), bias = make_float2(0, 0);
     if (i >= job.columns) continue;
-    if (job.gain >= 0) gain = load2(params + job.gain + i), bias = load2(params + job.gain + SIZE8 + i);
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
+    if (job.gain >= 0)
+      gain = load2(params + job.gain + i), bias = load2(params + job.gain + SIZE8 + i);
+    FOR(r, 2) {
       const int o = me.row + 8 * r;
       if (o >= job.rows) continue;
       const float x = c[n][2 * r] * gain.x + sums[2 * r] * bias.x;
@@ -1342,8 +1346,7 @@ DEVICE float finish_job(float* out, const float* params, const Job& job, const f
       squares += x * x + y * y;
     }
   }
-#pragma unroll
-  for (int r = 0; r < 2; r++)
+  FOR(r, 2)
     if (first == 0 && me.pair == 0 && job.bias >= 0 && me.row + 8 * r < job.rows) {
       out[job.bias + me.row + 8 * r] = sums[2 * r];
       squares += sums[2 * r] * sums[2 * r];
@@ -1366,27 +1369,32 @@ DEVICE void gradients_of_first_layers(Run& run) {
       const Thread me;
       const int one = pass * PER_PASS + me.warp, two = pass * PER_PASS + WARPS + me.warp / 3;
       const bool has_one = one < jobs::ALL, has_two = me.warp < 3 * FURTHER && two < jobs::ALL;
+      const Factors factors_one = factors_of(one), factors_two = factors_of(two);
       float c[WIDTH + 1][4] = {}, e[MORE + 1][4] = {};
 #pragma unroll 1
       for (int chunk = 0; chunk < stack::CHUNKS; chunk++, index++) {
         const int stage = run.waits[AT_STAGE] % STAGES;
         wait_for(barrier(AT_STAGE + stage), run.waits[AT_STAGE]++ / STAGES);
         const float* rows = shared + WEIGHTS + stage * STAGE;
-        if (has_one) add_chunk<WIDTH>(c, job_of(one, l), rows, 0, me);
-        if (FURTHER && has_two) add_chunk<MORE>(e, job_of(two, l), rows, MORE * (me.warp % 3), me);
+        if (has_one) add_chunk<WIDTH>(c, factors_one, rows, 0, me);
+        if (FURTHER && has_two) add_chunk<MORE>(e, factors_two, rows, MORE * (me.warp % 3), me);
         __syncthreads();
         if (index + STAGES < COUNT) load_chunk(run, index + STAGES, stage);
       }
       float* out = run.work + stack::GRADIENT + l * layer::END;
-      if (has_one) squares += finish_job<WIDTH>(out, run.params, job_of(one, l), c, 0, me);
+      if (has_one) squares += finish_job<WIDTH>(out, run.params, target_of(one, l), c, 0, me);
       if (FURTHER && has_two)
-        squares += finish_job<MORE>(out, run.params, job_of(two, l), e, MORE * (me.warp % 3), me);
+        squares +=
+            finish_job<MORE>(out, run.params, target_of(two, l), e, MORE * (me.warp % 3), me);
       if (pass == 0)
         EACH(i, 5 * SIZE8) {
           const int k = i / SIZE8;
           const float v = shared[LASTING + backward::NORMS + l * 5 * SIZE8 + i];
-          const int place = k == 0 ? layer::GAIN2 : k == 1 ? layer::BIAS2 : k == 2 ? layer::GAIN1
-                          : k == 3 ? layer::BIAS1 : layer::NARROW_BIAS;
+          const int place = k == 0   ? layer::GAIN2
+                            : k == 1 ? layer::BIAS2
+                            : k == 2 ? layer::GAIN1
+                            : k == 3 ? layer::BIAS1
+                                     : layer::NARROW_BIAS;
           out[place + i % SIZE8] = v, squares += v * v;
         }
     }
@@ -1394,60 +1402,62 @@ DEVICE void gradients_of_first_layers(Run& run) {
   __syncthreads();
 }
 
-// The gradients of embeddings and of the layer that makes Memos, but for their biases, and of the last
-// layer: sums over steps, 16 rows a warp.
+// The gradients of embeddings, of the layer that makes Memos and of the last layer, but for their
+// biases: sums over steps. A job is 16 rows.
 DEVICE float gradients_by_steps(float* gradient) {
   const Thread me;
   const float *record = shared + jobs::LAST, *d = shared + jobs::D_LAST;
   float *g = gradient + FIRST * layer::END, squares = 0;
-  constexpr int R = last::END, D = last::D_END, PER_HEAD = tiles(HEAD4, 16), ALL_HEADS = tiles(HEADS4, 16);
-  int job = me.warp;  // counted down: each kind takes as many jobs as it has tiles of 16 rows
-  auto each = [&](int count, auto f) {
-    for (; job < count; job += WARPS) f(job);
-    job -= count;
-  };
-  const float *summary = shared + window::SUMMARY, *lasting = shared + LASTING;
-  if (MEMOS)
-    each(tiles(MEMORY4, 16), [&](int k) {
-      squares += sum_steps(gradient + param::NEW_MEMO + 16 * k * SIZE_ROW, SIZE_ROW, 1,
-                           MEMORY4 - 16 * k, SIZE8, lasting + backward::D_MEMO + 16 * k, MEMORY4,
-                           summary, SIZE8);
-    });
-  each(SIZE_TILES, [&](int k) {
-    squares += sum_steps(gradient + param::EMBED_MEMORY + 16 * k * MEMORY_ROW, MEMORY_ROW, 1,
-                         SIZE8 - 16 * k, MEMORY4, shared + window::EMBEDDED + 16 * k, SIZE8,
-                         shared + window::MEMORIES, MEMORY4);
-  });
-  each(SIZE_TILES, [&](int k) {
-    squares += sum_steps(gradient + param::EMBED_CORE + 16 * k * CORE4, CORE4, 1, SIZE8 - 16 * k,
-                         CORE4, shared + window::CORES + 16 * k, SIZE8, shared + window::SEEN, CORE4);
-  });
-  each(ALL_HEADS, [&](int k) {
-    squares += sum_steps(g + layer::QKV + 16 * k * SIZE_ROW, SIZE_ROW, 1, HEADS4 - 16 * k, SIZE8,
-                         d + last::D_QUERY + 16 * k, D, record + last::X, R);
-  });
-  each(HEADS * PER_HEAD, [&](int k) {
-    const int h = k / PER_HEAD, first = 16 * (k % PER_HEAD), o = h * HEAD4 + first;
-    squares += sum_steps(g + layer::QKV + (HEADS4 + o) * SIZE_ROW, SIZE_ROW, 1, HEAD4 - first, SIZE8,
-                         record + last::QUERY + o, R, d + last::D_ASKED + h * SIZE8, D);
-  });
-  each(HEADS * PER_HEAD, [&](int k) {
-    const int h = k / PER_HEAD, first = 16 * (k % PER_HEAD), o = h * HEAD4 + first;
-    squares += sum_steps(g + layer::QKV + (2 * HEADS4 + o) * SIZE_ROW, SIZE_ROW, 1, HEAD4 - first,
-                         SIZE8, d + last::D_VALUE + o, D, record + last::MEAN + h * SIZE8, R);
-  });
-  each(SIZE_TILES, [&](int k) {
-    squares += sum_steps(g + layer::MIX + 16 * k * HEADS_ROW, HEADS_ROW, 1, SIZE8 - 16 * k, HEADS4,
-                         d + last::D_TOTAL + 16 * k, D, record + last::VALUE, R);
-  });
-  each(HIDDEN_TILES, [&](int k) {
-    squares += sum_steps(g + layer::WIDEN + 16 * k * SIZE_ROW, SIZE_ROW, 1, HIDDEN4 - 16 * k, SIZE8,
-                         d + last::D_WIDE + 16 * k, D, record + last::MIDDLE, R);
-  });
-  each(HIDDEN_TILES, [&](int k) {
-    squares += sum_steps(g + layer::NARROW + 16 * k, 1, HIDDEN_ROW, HIDDEN4 - 16 * k, SIZE8,
-                         record + last::WIDE + 16 * k, R, d + last::D_OUT, D);
-  });
+  constexpr int R = last::END, D = last::D_END, PER_HEAD = tiles(HEAD4, 16);
+  constexpr int MEMO_TILES = MEMOS ? tiles(MEMORY4, 16) : 0, QUERY = tiles(HEADS4, 16);
+  constexpr int JOBS =
+      MEMO_TILES + 3 * SIZE_TILES + QUERY + 2 * HEADS * PER_HEAD + 2 * HIDDEN_TILES;
+#pragma unroll 1
+  for (int job = me.warp; job < JOBS; job += WARPS) {
+    int k = job, rows, columns = SIZE8, out_row = SIZE_ROW, out_column = 1, a_row = D, b_row = R;
+    const float *a, *b;
+    float* out;
+    auto is = [&](int count) {
+      k -= count;
+      return k < 0 ? (k = 16 * (k + count), true) : false;
+    };
+    auto set = [&](float* to, int row, const float* x, int x_row, const float* y, int y_row, int o,
+                   int i) {
+      out = to + k * row, out_row = row, a = x + k, a_row = x_row, b = y, b_row = y_row;
+      rows = o - k, columns = i;
+    };
+    if (is(MEMO_TILES))
+      set(gradient + param::NEW_MEMO, SIZE_ROW, shared + LASTING + backward::D_MEMO, MEMORY4,
+          shared + window::SUMMARY, SIZE8, MEMORY4, SIZE8);
+    else if (is(SIZE_TILES))
+      set(gradient + param::EMBED_MEMORY, MEMORY_ROW, shared + window::EMBEDDED, SIZE8,
+          shared + window::MEMORIES, MEMORY4, SIZE8, MEMORY4);
+    else if (is(SIZE_TILES))
+      set(gradient + param::EMBED_CORE, CORE4, shared + window::CORES, SIZE8, shared + window::SEEN,
+          CORE4, SIZE8, CORE4);
+    else if (is(SIZE_TILES))
+      set(g + layer::MIX, HEADS_ROW, d + last::D_TOTAL, D, record + last::VALUE, R, SIZE8, HEADS4);
+    else if (is(QUERY))
+      set(g + layer::QKV, SIZE_ROW, d + last::D_QUERY, D, record + last::X, R, HEADS4, SIZE8);
+    else if (is(HIDDEN_TILES))
+      set(g + layer::WIDEN, SIZE_ROW, d + last::D_WIDE, D, record + last::MIDDLE, R, HIDDEN4,
+          SIZE8);
+    else if (is(HIDDEN_TILES)) {  // turned
+      set(g + layer::NARROW, 1, record + last::WIDE, R, d + last::D_OUT, D, HIDDEN4, SIZE8);
+      out_column = HIDDEN_ROW;
+    } else {  // keys, then values, by head
+      const bool values = k >= HEADS * PER_HEAD;
+      const int h = k / PER_HEAD % HEADS, o = h * HEAD4;
+      k = 16 * (k % PER_HEAD);
+      if (values)
+        set(g + layer::QKV + (2 * HEADS4 + o) * SIZE_ROW, SIZE_ROW, d + last::D_VALUE + o, D,
+            record + last::MEAN + h * SIZE8, R, HEAD4, SIZE8);
+      else
+        set(g + layer::QKV + (HEADS4 + o) * SIZE_ROW, SIZE_ROW, record + last::QUERY + o, R,
+            d + last::D_ASKED + h * SIZE8, D, HEAD4, SIZE8);
+    }
+    squares += sum_steps(out, out_row, out_column, rows, columns, a, a_row, b, b_row);
+  }
   return squares;
 }
 // Their biases, the last layer's norms, and the embedding of ages.
@@ -1462,8 +1472,10 @@ DEVICE float gradients_of_biases(float* gradient) {
     gradient[param::EMBED_MEMORY + o * MEMORY_ROW + MEMORY4 + (s + 1) % SLOTS] = v;
     squares += v * v;
   }
-  squares += sum_rows<SLOTS, SIZE8>(gradient + param::EMBED_MEMORY_BIAS, shared + window::AGES, SIZE8);
-  squares += sum_rows<STEPS, SIZE8>(gradient + param::EMBED_CORE_BIAS, shared + window::CORES, SIZE8);
+  squares +=
+      sum_rows<SLOTS, SIZE8>(gradient + param::EMBED_MEMORY_BIAS, shared + window::AGES, SIZE8);
+  squares +=
+      sum_rows<STEPS, SIZE8>(gradient + param::EMBED_CORE_BIAS, shared + window::CORES, SIZE8);
   if (MEMOS)
     squares += sum_rows<STEPS, MEMORY4>(gradient + param::NEW_MEMO_BIAS,
                                         shared + LASTING + backward::D_MEMO, MEMORY4);
@@ -1472,9 +1484,11 @@ DEVICE float gradients_of_biases(float* gradient) {
   squares += sum_rows<STEPS, SIZE8>(g + layer::MIX_BIAS, d + last::D_TOTAL, D);
   squares += sum_rows<STEPS, HIDDEN4>(g + layer::WIDEN_BIAS, d + last::D_WIDE, D);
   squares += sum_rows<STEPS, SIZE8>(g + layer::NARROW_BIAS, d + last::D_OUT, D);
-  squares += sum_rows<STEPS, SIZE8>(g + layer::GAIN1, d + last::D_MIDDLE, D, record + last::NORMAL1, R);
+  squares +=
+      sum_rows<STEPS, SIZE8>(g + layer::GAIN1, d + last::D_MIDDLE, D, record + last::NORMAL1, R);
   squares += sum_rows<STEPS, SIZE8>(g + layer::BIAS1, d + last::D_MIDDLE, D);
-  squares += sum_rows<STEPS, SIZE8>(g + layer::GAIN2, d + last::D_CORE, D, record + last::NORMAL2, R);
+  squares +=
+      sum_rows<STEPS, SIZE8>(g + layer::GAIN2, d + last::D_CORE, D, record + last::NORMAL2, R);
   squares += sum_rows<STEPS, SIZE8>(g + layer::BIAS2, d + last::D_CORE, D);
   return squares;
 }
@@ -1501,25 +1515,23 @@ DEVICE void compute_gradients(Run& run) {
 DEVICE bool update(const Run& run, float* mu, float* nu, const float* schedule) {
   const Thread me;
   float squares = 0;
-#pragma unroll
-  for (int i = 0; i < WARPS; i++) squares += shared[window::SQUARES + i];
+  FOR(i, WARPS) squares += shared[window::SQUARES + i];
   const float norm = sqrtf(squares), clip = fminf(1.f, run.hyper[CLIP] / (norm + 1e-6f));
   if (!is_finite(norm) || !is_finite(shared[window::LOSS])) return false;
   if (me.id == 0) run.totals[4] = norm;
-  const float rate = schedule[0] * schedule[1], root = schedule[2], epsilon = run.hyper[ADAM_EPSILON];
+  const float rate = schedule[0] * schedule[1], root = schedule[2],
+              epsilon = run.hyper[ADAM_EPSILON];
   const float* gradient = run.work + stack::GRADIENT;
   constexpr int AT_ONCE = 4, COUNT = param::END / 4;
 #pragma unroll 1
   for (int first = me.id; first < COUNT; first += AT_ONCE * THREADS) {
     float4 g[AT_ONCE], m[AT_ONCE], v[AT_ONCE], w[AT_ONCE];
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; k++) {
+    FOR(k, AT_ONCE) {
       const int i = 4 * min(first + k * THREADS, COUNT - 1);
       g[k] = __ldcs((const float4*)(gradient + i)), m[k] = __ldcs((const float4*)(mu + i));
       v[k] = __ldcs((const float4*)(nu + i)), w[k] = load4(run.params + i);
     }
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; k++) {
+    FOR(k, AT_ONCE) {
       const int i = 4 * (first + k * THREADS);
       if (i >= 4 * COUNT) continue;
       auto one = [&](float g, float& m, float& v, float& w) {
@@ -1559,9 +1571,9 @@ DEVICE void begin_run(const Run& run) {
 //   totals           [chunk][5]: reward, policy loss, value loss, entropy, gradient norm
 //   done             [2]: windows done, 1 if the next one was not finite
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-windows(const float*, const float*, const float*, const float* noise, const float* observations,
-        const int* answers, const float* hyper, const float* schedule, const int* counts,
-        float* params, float* mu, float* nu, float* work, float* totals, int* done) {
+    windows(const float*, const float*, const float*, const float* noise, const float* observations,
+            const int* answers, const float* hyper, const float* schedule, const int* counts,
+            float* params, float* mu, float* nu, float* work, float* totals, int* done) {
   const size_t index = blockIdx.x;
   const int count = counts[2 * index], chunk = counts[2 * index + 1];
   Run run = {};
