@@ -87,6 +87,10 @@ class Logs:
     def write(self, run_index: int, record: Record) -> None:
         self._logs[run_index].write(record)
 
+    def read(self) -> list[list[Record]]:
+        """The records of each run."""
+        return [read(log.path) for log in self._logs]
+
     def flush(self) -> None:
         for log in self._logs:
             log.flush()
