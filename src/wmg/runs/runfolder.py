@@ -24,6 +24,7 @@ import numpy as np
 from wmg import config
 from wmg.config import Config
 from wmg.runs import checkpoint, runlog
+from wmg.runs.result import Result
 from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
@@ -154,6 +155,12 @@ class Store:
         about = {"reports": reports, **times, "logs": self.logs.sizes()}
         checkpoint.save(self.path / STATE, runs, "resume", about)
 
+    def save_best(self, result: Result) -> None:
+        """Write the agent of the best run in release form."""
+        best = result.best
+        about = {"run": best, "steps": int(result.runs.steps[best])}
+        checkpoint.save_model(self.path / BEST, result.agent, result.config, **about)
+
 
 class NoFolder:
     """Stands in for a run folder: it keeps steps and scores in memory, and saves nothing."""
@@ -169,7 +176,10 @@ class NoFolder:
     def read_logs(self) -> list[list[runlog.Record]]:
         return self.logs
 
-    def save(self, runs: Run, reports: int, seconds: float, testing: float) -> None:
+    def save(self, *state: Any) -> None:
+        pass
+
+    def save_best(self, result: Result) -> None:
         pass
 
 

@@ -14,11 +14,12 @@ from wmg.config import Config
 from wmg.learn.optimizer import learning_rate
 from wmg.play import goal_test
 from wmg.play.goal_test import GoalTest
-from wmg.runs import checkpoint, hardware, runfolder
+from wmg.runs import hardware, runfolder
 from wmg.runs.active_runs import ActiveRuns
 from wmg.runs.goals import Goals
 from wmg.runs.hardware import Advance
 from wmg.runs.result import Progress, Result, record
+from wmg.runs.runfolder import NoFolder, Store
 from wmg.runs.task import Task, stack_hypers
 from wmg.types import Run
 
@@ -31,15 +32,9 @@ WORTH_COMPILING = 10_000
 class Session:
     """One process's share of training a batch: the loop between compiled chunks."""
 
-    def __init__(
-        self,
-        settings: Config,
-        task: Task,
-        runs: Run,
-        store: runfolder.Store | None = None,
-    ):
+    def __init__(self, settings: Config, task: Task, runs: Run, store: Store | None = None):
         self.settings, self.task = settings, task
-        self.store = store or runfolder.NoFolder(settings.runs)
+        self.store = store or NoFolder(settings.runs)
         self.batch = ActiveRuns(task.begin(runs), stack_hypers(settings))
         self.reports, self.earlier, self.began = 0, 0.0, time.monotonic()
         self.testing = 0.0
@@ -146,24 +141,22 @@ class Session:
 
     def result(self, stopped: bool) -> Result:
         """What training has come to, read back from the logs where there are any."""
-        folder, runs = self.store.path, self.batch.all()
-        steps, scores = runfolder.tabulate(self.store.read_logs(), folder)
+        steps, scores = runfolder.tabulate(self.store.read_logs(), self.store.path)
         if self.goals is not None:
             self.goals.keep_last(scores)
         result = Result(
             config=self.settings,
-            runs=runs,
+            runs=self.batch.all(),
             steps=steps,
             scores=scores,
             seconds=self.seconds,
             finished=self.finished(),
-            folder=folder,
+            folder=self.store.path,
             tests=self.goals.tests if self.goals else [],
             testing=self.testing,
             stopped=stopped,
             starts=self.starts,
         )
-        if folder and result.finished:
-            about = {"run": result.best, "steps": int(runs.steps[result.best])}
-            checkpoint.save_model(folder / runfolder.BEST, result.agent, self.settings, **about)
+        if result.finished:
+            self.store.save_best(result)
         return result
