@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg import registry
+from wmg.hooks import Bounds
 from wmg.settings import EnvSettings, require_counts
-from wmg.types import Agent, Bounds, Env, EnvSpec, Factors, Observation, ObservationSpec, Output
+from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output
 from wmg.types import Step as EnvStep
 
 

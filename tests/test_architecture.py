@@ -24,7 +24,7 @@ def within(name, package):
 
 LAYERS = [
     {"tools"},
-    {"types", "settings"},
+    {"types", "hooks", "settings"},
     {"registry"},
     {"config"},
     {"agents", "envs"},

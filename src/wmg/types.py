@@ -1,4 +1,4 @@
-"""What environments and agents say to each other.
+"""What environments and agents say to each other, and the state of a training run.
 
 An environment and an agent are each one `equinox.Module`: a PyTree whose arrays are
 arguments of every compiled function and whose other fields are static. Everything here is
@@ -8,17 +8,15 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.tools.draw import Frame
-from wmg.tools.errors import BadInput
+from wmg.hooks import EnvHooks, State
 
-State = TypeVar("State")
 Memory = TypeVar("Memory")
 
 
@@ -77,24 +75,8 @@ class Step(eqx.Module, Generic[State]):
         return self.terminated | self.truncated
 
 
-Range = tuple[float, float]
-UNBOUNDED: Range = (-math.inf, math.inf)
-
-
-class Bounds(NamedTuple):
-    """Smallest and largest numbers of an observation."""
-
-    numbers: Range = UNBOUNDED
-    """Of Core and Factors."""
-    image: Range = UNBOUNDED
-
-
-class Env(eqx.Module, Generic[State]):
-    """An environment: two pure functions and the shapes they produce.
-
-    The other methods are for people and for Gymnasium. An environment defines those it wants; they
-    are called outside of compiled functions, with a state of jax or numpy arrays.
-    """
+class Env(EnvHooks[State]):
+    """An environment: two pure functions and the shapes they produce; and optional hooks."""
 
     @property
     @abc.abstractmethod
@@ -107,28 +89,6 @@ class Env(eqx.Module, Generic[State]):
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
         """What follows `action`. After an episode's end the result is thrown away."""
-
-    def picture(self, state: State) -> Frame:
-        """A picture of a state. Videos want even sides."""
-        raise BadInput(f"{type(self).__name__} has no pictures: define picture(self, state)")
-
-    def text(self, state: State) -> str:
-        """A state as text, which may have the colour codes of a terminal."""
-        raise BadInput(f"{type(self).__name__} has no text: define text(self, state)")
-
-    def scene(self) -> Any:
-        """A `wmg.envs.scenery.Scenery`: how the viewer shows the environment. With None it shows
-        the picture, or the numbers that the agent sees."""
-        return None
-
-    def bounds(self) -> Bounds:
-        """Bounds of all observations, for Gymnasium's spaces."""
-        return Bounds()
-
-    def info(self, state: State) -> dict[str, Any]:
-        """What Gymnasium's info says during an episode that starts from this state."""
-        del state
-        return {}
 
 
 class LevelEnv(Env[State]):
@@ -223,3 +183,65 @@ def count_parameters(agent: PyTree[Any]) -> int:
     """How many trainable numbers an agent holds; shapes alone will do."""
     leaves = jax.tree.leaves(agent)
     return sum(math.prod(x.shape) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+class Scene(eqx.Module):
+    """Where an episode stands: the environment's side and the agent's side of it."""
+
+    state: PyTree[Any]
+    observation: Observation
+    memory: PyTree[Any]
+
+
+class Run(eqx.Module):
+    """The whole of a training run: what a checkpoint holds, and all that resuming needs."""
+
+    agent: Learner
+    optimizer: PyTree[Any]
+    scene: Scene
+    key: PRNGKeyArray
+    steps: Int[Array, ""]
+    diverged: Bool[Array, ""]
+    """Whether a loss or gradient was not finite; such a run stands still from then on."""
+
+
+class Totals(eqx.Module):
+    """Sums over the updates of a report interval."""
+
+    steps: Int[Array, ""]
+    windows: Int[Array, ""]
+    episodes: Int[Array, ""]
+    successes: Int[Array, ""]
+    reward: Float[Array, ""]
+    policy_loss: Float[Array, ""]
+    value_loss: Float[Array, ""]
+    entropy: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+
+    @staticmethod
+    def zeros() -> "Totals":
+        counts = [jnp.zeros((), jnp.int32)] * 4
+        return Totals(*counts, *[jnp.zeros(())] * 5)
+
+
+def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
+    """The beginning of an episode."""
+    return Scene(*env.reset(key), agent.initial_memory())
+
+
+def sample(logits: Float[Array, " actions"], noise: Float[Array, " actions"]) -> Int[Array, ""]:
+    """An action from the policy, given Gumbel noise; the most likely one, given zeros."""
+    return jnp.argmax(logits + noise).astype(jnp.int32)
+
+
+def act(
+    agent: Agent, observation: Observation, memory: PyTree, noise: Float[Array, " actions"]
+) -> tuple[Int[Array, ""], Output]:
+    """The agent's action, and all that it makes of the observation."""
+    output = agent(observation, memory)
+    return sample(output.logits, noise), output
+
+
+def keep_if(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
+    """`new` where the condition holds, else `old`, leaf by leaf."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

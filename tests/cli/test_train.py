@@ -207,7 +207,7 @@ def test_a_mirror_is_told_what_is_trained_and_in_which_folder(tmp_path, monkeypa
         opened.append((kind, folder, about))
         return mock.Mock()
 
-    monkeypatch.setattr("wmg.runs.runlog.open_mirror", open_mirror)
+    monkeypatch.setattr("wmg.runs.mirrors.open_mirror", open_mirror)
     out = tmp_path / "lr1e-3"
     tiny.command(capsys, "train", "pathfinding/wmg", *tiny.FLAGS, "--mirror=wandb", "--out", out)
     ((kind, folder, about),) = opened
@@ -218,7 +218,7 @@ def test_a_mirror_is_told_what_is_trained_and_in_which_folder(tmp_path, monkeypa
 
 def test_a_mirror_is_closed_when_training_is_interrupted(tmp_path, monkeypatch, capsys):
     mirror = mock.Mock()
-    monkeypatch.setattr("wmg.runs.runlog.open_mirror", lambda *_: mirror)
+    monkeypatch.setattr("wmg.runs.mirrors.open_mirror", lambda *_: mirror)
     monkeypatch.setattr("wmg.runs.train.train", mock.Mock(side_effect=KeyboardInterrupt))
     args = ["--mirror=wandb", "--out", tmp_path / "run"]
     code, _, err = tiny.command(capsys, "train", "pathfinding/wmg", *tiny.FLAGS, *args)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kernels import plain
+from kernels import emulated, plain
 
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
@@ -27,11 +27,15 @@ SMALL = WMGSettings(
 )
 SHAPES = {
     "memos": SMALL,
-    "observations": dataclasses.replace(SMALL, memory="observations"),
-    "one layer": dataclasses.replace(SMALL, layers=1),
-    "starts empty": dataclasses.replace(SMALL, start="empty"),
-    "shared heads": dataclasses.replace(SMALL, shared_heads=True),
+    "observations": dataclasses.replace(SMALL, memory="observations", hidden=16),
+    "one layer": dataclasses.replace(SMALL, layers=1, heads=3, head_size=10),
+    "starts empty": dataclasses.replace(SMALL, start="empty", slots=9, memo_size=16),
+    "shared heads": dataclasses.replace(SMALL, shared_heads=True, head_size=8),
+    "more slots than steps": dataclasses.replace(
+        SMALL, memory="observations", slots=17, layers=3, heads=1, head_size=32, actor_critic=130
+    ),
 }
+"""Sizes that are and are not multiples of 4, 8 and 16."""
 HYPER = Hyper(learning_rate=1e-3, adam_eps=1e-3, anneal=0.5, anneal_every=12.0, anneal_after=6.0)
 
 
@@ -104,6 +108,24 @@ def test_the_vector_is_in_the_order_that_the_kernel_reads():
     assert not qkv[:, :, 6:].any() and not qkv[..., 12:].any()
 
 
+@pytest.mark.skipif(bool(emulated.MISSING), reason=str(emulated.MISSING))
+@pytest.mark.parametrize("agent", SHAPES.values(), ids=SHAPES)
+def test_the_emulated_kernel_is_the_xla_program(agent):
+    numbers = ("learning_rate=1e-3,2e-3,1e-4", "discount=0.5,0.9,0.1", "grad_clip=16,0.1,1")
+    env, hyper, runs = make_runs(agent, vary=numbers)
+    until = jnp.array([18, 7, 0])  # three windows, two, none: chunks have two
+    with jax.debug_key_reuse(False):  # both ways begin with the same keys
+        want, sums = by_xla(env)(hyper, runs, until)
+        got, totals = by_kernel(env, runs, emulated.launcher)(hyper, runs, until)
+    assert_same(got, want, 1e-6)
+    assert_same(totals, sums)
+
+
+@pytest.mark.skipif(bool(emulated.MISSING), reason=str(emulated.MISSING))
+def test_an_emulated_run_that_diverges_stands_still_and_harms_no_other():
+    check_divergence(emulated.launcher)
+
+
 def test_runs_are_those_of_the_xla_program():
     env, hyper, runs = make_runs(SMALL, vary=("learning_rate=1e-3,2e-3,1e-4",))
     until = jnp.array([30, 7, 0])  # five windows, two, none: chunks have two
@@ -118,10 +140,14 @@ def test_runs_are_those_of_the_xla_program():
 
 
 def test_a_run_that_diverges_stands_still_and_harms_no_other():
+    check_divergence()
+
+
+def check_divergence(launcher=None):
     env, hyper, runs = make_runs(SMALL)
     bias = runs.agent.actor_critic.value.bias
     broken = eqx.tree_at(lambda r: r.agent.actor_critic.value.bias, runs, bias.at[1].set(jnp.inf))
-    until, advance = jnp.full(3, 18, jnp.int32), by_kernel(env, runs)
+    until, advance = jnp.full(3, 18, jnp.int32), by_kernel(env, runs, launcher)
     with jax.debug_key_reuse(False):
         want, sums = by_xla(env)(hyper, broken, until)
         got, totals = advance(hyper, broken, until)

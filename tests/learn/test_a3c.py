@@ -18,9 +18,8 @@ from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Hyper
 from wmg.learn import a3c, losses, optimizer
 from wmg.learn.a3c import A3C
-from wmg.play.act import sample
 from wmg.tools.errors import BadInput
-from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary
+from wmg.types import Env, EnvSpec, Learner, Observation, ObservationSpec, Step, Summary, sample
 
 LIMIT = 8
 HYPER = Hyper(

@@ -32,7 +32,7 @@ PAIR = AsksLater(length=2, actions=2)
 
 def advantages(rollout, ahead, trace):
     reward = HYPER.reward_scale * rollout.reward
-    return losses.advantages(rollout.value, reward, rollout.done, ahead, HYPER.discount, trace)
+    return ppo.advantages(rollout.value, reward, rollout.done, ahead, HYPER.discount, trace)
 
 
 @pytest.fixture(scope="module")
@@ -309,9 +309,7 @@ def test_a_round_reports_means_of_losses_and_the_entropy_of_a_step():
     won = jnp.zeros((3, 4), bool).at[0].set(True).at[1, 2].set(True)
     seen, zeros = Observation(jnp.zeros(1)), jnp.zeros((3, 4))
     rollout = ppo.Rollout(seen, zeros.astype(int), zeros, zeros, zeros + 0.5, done, won)
-    terms = losses.clipped_terms(
-        jnp.zeros((3, 4, 2)), zeros, rollout.action, *[zeros] * 3, clip=0.2
-    )
+    terms = ppo.clipped_terms(jnp.zeros((3, 4, 2)), zeros, rollout.action, *[zeros] * 3, clip=0.2)
     one = ppo.totals_of(rollout, (jnp.float32(1.5), jnp.float32(2.5), terms[2], jnp.float32(7)))
     assert (int(one.steps), int(one.episodes), int(one.successes)) == (12, 5, 1)
     two = jax.tree.map(jnp.add, one, one)

@@ -1,5 +1,8 @@
 """The presets against the paper's tables, row by row as printed."""
 
+import subprocess
+import sys
+
 import jax
 import pytest
 
@@ -226,3 +229,21 @@ def test_a_misspelt_name_is_answered_with_the_nearest_or_with_all(find, name, me
     with pytest.raises(BadInput) as refusal:
         find(name)
     assert str(refusal.value) == message
+
+
+def test_every_preset_is_found_in_the_file_that_its_name_begins_with():
+    for name, preset in paper.PRESETS.items():
+        assert paper.find_preset(name) is preset
+
+
+def test_a_preset_loads_no_other_file_of_the_paper():
+    code = (
+        "import sys; from wmg import paper; paper.find_preset('pathfinding/wmg'); "
+        "sys.exit(bool({'wmg.paper.babyai', 'wmg.paper.sokoban'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_paper_has_no_other_attribute():
+    with pytest.raises(AttributeError, match="has no attribute 'CELLS'"):
+        _ = paper.CELLS

@@ -9,8 +9,8 @@ from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import registry
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.learn.rule import Totals
 from wmg.runs import result as results
+from wmg.types import Totals
 
 
 def test_a_log_line_holds_means_and_counts():

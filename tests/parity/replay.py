@@ -34,10 +34,9 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import official
 from wmg.interop.official_settings import config_from_settings
 from wmg.learn import a3c
-from wmg.learn.rule import Run
 from wmg.registry import make_env
 from wmg.tools.errors import BadInput
-from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Run, Step
 
 LIMIT = 1e-5
 FREE = ".attention.key.layer.bias"

@@ -16,7 +16,7 @@ from wmg.play.evaluate import FAILED, SOLVED, UNPLAYED
 from wmg.play.goal_test import GoalTest
 from wmg.play.streams import goal_keys
 from wmg.runs import runlog
-from wmg.runs.hardware import goal_tester
+from wmg.runs.goals import goal_tester
 
 PAPER = Goal()
 

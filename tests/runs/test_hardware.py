@@ -89,6 +89,7 @@ from wmg.play.streams import goal_keys
 from wmg.runs import hardware as parallel
 from wmg.config import Goal
 from wmg.runs.active_runs import ActiveRuns
+from wmg.runs.goals import goal_tester
 env, runs, hyper = test_parallel.start_batch(4)
 records, handler = [], logging.Handler()
 handler.emit = lambda record: records.append(record.getMessage())
@@ -102,7 +103,7 @@ for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers
     np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
-trials = parallel.goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
+trials = goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
 assert trials.at_once == 4  # two for each device
 keys = goal_keys(np.array([2]), 1, 1)
 with jax.log_compiles():

@@ -57,8 +57,12 @@ def test_reports_are_kept_in_memory_only_without_a_folder(tmp_path, monkeypatch,
     monkeypatch.setattr(session_module.Session, "save", remember)
     result = train.train(tiny.settings(runs=2), tmp_path / "run" if in_folder else None)
     assert result.scores.shape == (2, 10) and result.steps.shape == (10,)
-    kept = 0 if in_folder else 10
-    assert (len(sessions[-1].steps), len(sessions[-1].scores)) == (kept, kept)
+    store = sessions[-1].store
+    if in_folder:
+        assert isinstance(store, runfolder.Store)
+    else:
+        assert isinstance(store, runfolder.NoFolder)
+        assert [len(log) for log in store.logs] == [10, 10]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -504,7 +508,7 @@ def test_the_last_test_of_a_run_that_diverged_is_not_shown():
     session = session_module.Session(
         aims(), task.CompiledTask(aims(), BUTTON), task.start_runs(aims(), BUTTON)
     )
-    session.recall([[GoalTest(12, 3, 4)] for _ in range(4)])
+    session.goals.recall([[GoalTest(12, 3, 4)] for _ in range(4)])
     session.diverged[3] = True
     assert session.progress(12, 1.0, [0.0] * 4).scores == [75.0] * 3
 
@@ -586,10 +590,10 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
     expected = train.train(some, env=BUTTON)
     sizes, parts, report = [], set(), session_module.Session.report
 
-    def counted(session, advance, tester, *args):
+    def counted(session, *args):
         sizes.append(len(session.batch.names))
-        parts.add(tester.at_once)
-        return report(session, advance, tester, *args)
+        parts.add(session.goals.tester.at_once)
+        return report(session, *args)
 
     monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
     monkeypatch.setattr(session_module.Session, "report", counted)
@@ -623,7 +627,7 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
         )
         session.reports = reports
         session.diverged[9] = 9 in here
-        session.recall([[solved] if run in here and run != 9 else [] for run in range(16)])
+        session.goals.recall([[solved] if run in here and run != 9 else [] for run in range(16)])
         return session
 
     whole = session_at(0)
@@ -631,7 +635,7 @@ def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
         later = session_at(reports)
         whole.reports, whole.taken = reports, later.taken
         whole.diverged = later.diverged
-        whole.recall(later.tests)
+        whole.goals.recall(later.goals.tests)
         whole.shrink()
         later.shrink()
         size = 16 if reports < 4 else 4 if reports < 7 else 1

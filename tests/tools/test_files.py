@@ -44,3 +44,10 @@ def test_a_pipe_is_not_read_as_json(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     with time_limit(5), pytest.raises(ValueError, match="is not a regular file"):
         files.read_json(tmp_path / "pipe.json")
+
+
+def test_the_cache_is_the_users_choice_or_the_usual_one(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert files.cache_folder() == pathlib.Path("/somewhere/wmg")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert files.cache_folder() == pathlib.Path.home() / ".cache" / "wmg"

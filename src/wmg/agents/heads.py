@@ -1,11 +1,11 @@
-"""Actor and critic on top of an agent's summary vector."""
+"""What the agents that learn have in common: actor and critic, and the check of what they see."""
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.layers import Linear, relu
-from wmg.types import Learner, Memory
+from wmg.types import Learner, Memory, ObservationSpec
 
 
 class ActorCritic(eqx.Module):
@@ -48,3 +48,16 @@ class ActorCriticAgent(Learner[Memory]):
         self, summary: Float[Array, "*rows size"]
     ) -> tuple[Float[Array, "*rows actions"], Float[Array, "*rows"]]:
         return self.actor_critic(summary)
+
+
+def require_parts(
+    agent: str, observation: ObservationSpec, *, factors: bool = False, image: bool = False
+) -> None:
+    """Refuse Factors or an image that the agent would not look at, and an image that is missing."""
+    if observation.factors and not factors:
+        names = ", ".join(name for name, _, _ in observation.factors)
+        raise ValueError(f"the {agent} agent takes no Factors, but the observation has {names}")
+    if observation.image is not None and not image:
+        raise ValueError(f"the {agent} agent takes no image, but the observation has one")
+    if observation.image is None and image:
+        raise ValueError(f"the {agent} agent needs an image, but the observation has none")

@@ -110,11 +110,11 @@ def prepare_jax(threads: int = 1) -> None:
     have no more threads than these, or than there are cores."""
     import jax
 
-    from wmg.tools import cache, machine
+    from wmg.tools import files, machine
 
     # An accelerator's programs are compiled by those threads: by one of them, five times as long.
     if importlib.util.find_spec("jax_plugins") is None:
         os.environ.setdefault("PJRT_NPROC", str(min(threads, machine.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(cache.folder() / "jax"))
+        jax.config.update("jax_compilation_cache_dir", str(files.cache_folder() / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)

@@ -55,12 +55,13 @@ def run(args: list[str]) -> int:
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     label = re.sub("[/:]", "-", name or "run")
     folder = options.resume or options.out or pathlib.Path("runs") / f"{label}-{stamp}"
-    from wmg.runs import progress, runlog
+    from wmg.runs import progress
     from wmg.runs import train as trainer
+    from wmg.runs.mirrors import open_mirror
 
     prepare_jax(threads_for(settings))
     remark_on(settings.env)
-    mirrors = tuple(runlog.open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
+    mirrors = tuple(open_mirror(kind, folder, to_dict(settings)) for kind in options.mirror)
     with contextlib.ExitStack() as stack:
         for mirror in mirrors:
             stack.callback(mirror.close)

@@ -19,10 +19,11 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg import config, registry
 from wmg.envs.batch import Batch
+from wmg.hooks import Bounds
 from wmg.play.record import one_by_one
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
-from wmg.types import Bounds, Env, Observation, ObservationSpec, Step
+from wmg.types import Env, Observation, ObservationSpec, Step
 
 try:
     import gymnasium

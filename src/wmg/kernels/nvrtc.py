@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Callable
 
-from wmg.tools import cache, files
+from wmg.tools import files
 
 OPTIONS = (
     "--gpu-architecture=compute_90",
@@ -32,7 +32,7 @@ def compile_ptx(folder: pathlib.Path, name: str, macros: dict[str, int]) -> str:
     options = [*OPTIONS, *(f"-D{key}={value}" for key, value in macros.items())]
     library = find_library()
     digest = hashlib.sha256(repr((name, sources, options, version(library))).encode()).hexdigest()
-    kept = cache.folder() / "kernels" / f"{digest[:32]}.ptx"
+    kept = files.cache_folder() / "kernels" / f"{digest[:32]}.ptx"
     if kept.exists():
         return kept.read_text()
     ptx = run_nvrtc(library, name, sources, options)

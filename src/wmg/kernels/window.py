@@ -25,9 +25,8 @@ from wmg.kernels.layout import Layout, Sizes, sizes_of, up
 from wmg.kernels.nvrtc import NoKernel, compile_ptx, exported
 from wmg.learn import optimizer
 from wmg.learn.a3c import A3C, window_keys
-from wmg.learn.rule import Rule, Run, Totals
-from wmg.play.act import Scene
-from wmg.types import Agent, Env
+from wmg.learn.rule import Rule
+from wmg.types import Agent, Env, Run, Scene, Totals
 
 CHUNK = 1024
 """Windows of one launch, at most: their noise and episodes are in memory."""

@@ -12,10 +12,9 @@ from wmg.config import Hyper
 from wmg.learn import losses
 from wmg.learn.losses import Terms
 from wmg.learn.optimizer import new_run, update
-from wmg.learn.rule import Rule, Run, Totals
+from wmg.learn.rule import Rule
 from wmg.learn.window import scan
-from wmg.play.act import Scene, keep_if, sample, start_scene
-from wmg.types import Agent, Env, Learner
+from wmg.types import Agent, Env, Learner, Run, Scene, Totals, keep_if, sample, start_scene
 
 LONGEST_UNROLL = 12
 """Steps of a window that are unrolled where runs are mapped: one sequence of kernels, no loop."""
@@ -93,7 +92,9 @@ def window(
         bootstrap = jnp.zeros(())
         if t_max < env.spec.max_steps:  # else windows end with episodes, and nothing follows
             bootstrap = jax.lax.cond(over, lambda: bootstrap, lambda: value(run, scene))
-        terms = terms_of(decisions, steps, bootstrap, hyper)
+        reward = steps.reward * hyper.reward_scale
+        target = losses.returns(reward, steps.valid, bootstrap, hyper.discount)
+        terms = losses.actor_critic_terms(*decisions, steps.action, target, steps.valid)
         return losses.weigh(terms, hyper), (scene, over, steps, terms)
 
     slope = eqx.filter_value_and_grad(loss, has_aux=True)
@@ -161,18 +162,6 @@ def decide(
     # there, so the first summary stands in.
     summaries = jnp.where(steps.valid[:, None], steps.summary, steps.summary[0])
     return losses.decide_all(agent, summaries)
-
-
-def terms_of(
-    decisions: tuple[Float[Array, "time actions"], Float[Array, " time"]],
-    steps: WindowStep,
-    bootstrap: Float[Array, ""],
-    hyper: Hyper,
-) -> Terms:
-    """The terms of the loss of a window."""
-    reward = steps.reward * hyper.reward_scale
-    target = losses.returns(reward, steps.valid, bootstrap, hyper.discount)
-    return losses.actor_critic_terms(*decisions, steps.action, target, steps.valid)
 
 
 def totals_of(

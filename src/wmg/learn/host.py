@@ -24,11 +24,23 @@ from wmg.config import Hyper
 from wmg.learn import a3c, losses
 from wmg.learn.a3c import A3C
 from wmg.learn.ppo import PPO, Rollout, renew
-from wmg.learn.rule import Rule, Run, Totals
-from wmg.play.act import Scene, act, sample
+from wmg.learn.rule import Rule
 from wmg.play.host import Host, HostStep, stack
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env, EnvSpec, Factors, Learner, Observation, Step
+from wmg.types import (
+    Agent,
+    Env,
+    EnvSpec,
+    Factors,
+    Learner,
+    Observation,
+    Run,
+    Scene,
+    Step,
+    Totals,
+    act,
+    sample,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The losses: n-step actor-critic for A3C, clipped ratios with generalised advantages for PPO."""
+"""The actor-critic loss of the paper, with n-step returns; PPO shares its parts."""
 
 import jax
 import jax.numpy as jnp
@@ -81,43 +81,3 @@ def actor_critic_terms(
     policy_loss = -jnp.sum(log_probability(logits, action) * advantage, where=valid)
     value_loss = jnp.sum(jnp.square(error), where=valid)
     return policy_loss, value_loss, jnp.sum(entropies(logits), where=valid)
-
-
-def advantages(
-    value: Float[Array, "time envs"],
-    reward: Float[Array, "time envs"],
-    done: Bool[Array, "time envs"],
-    bootstrap: Float[Array, " envs"],
-    discount: Float[Array, ""] | float,
-    trace: float,
-) -> Float[Array, "time envs"]:
-    """Generalised advantages (GAE). With a `trace` of 1 they are n-step returns minus values."""
-
-    def back(after: tuple[Array, Array], now: tuple) -> tuple[tuple[Array, Array], Array]:
-        next_value, next_advantage = after
-        value, reward, done = now
-        goes_on = jnp.where(done, 0.0, discount)
-        surprise = reward + goes_on * next_value - value
-        advantage = surprise + goes_on * trace * next_advantage
-        return (value, advantage), advantage
-
-    start = (bootstrap, jnp.zeros_like(bootstrap))
-    return jax.lax.scan(back, start, (value, reward, done), reverse=True)[1]
-
-
-def clipped_terms(
-    logits: Float[Array, "time windows actions"],
-    value: Float[Array, "time windows"],
-    action: Int[Array, "time windows"],
-    old_log_probability: Float[Array, "time windows"],
-    advantage: Float[Array, "time windows"],
-    target: Float[Array, "time windows"],
-    clip: float,
-) -> Terms:
-    """The terms of PPO for some windows: means over windows of sums over time."""
-    ratio = jnp.exp(log_probability(logits, action) - old_log_probability)
-    clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
-    gain = jnp.minimum(ratio * advantage, clipped * advantage)
-    error = jnp.square(target - value)
-    policy_loss, value_loss, entropy = (x.sum(0).mean() for x in (-gain, error, entropies(logits)))
-    return policy_loss, value_loss, entropy

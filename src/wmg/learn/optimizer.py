@@ -14,10 +14,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.config import HYPER_NAMES, Hyper
-from wmg.learn.rule import Run
-from wmg.play.act import Scene, keep_if
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Learner
+from wmg.types import Agent, Learner, Run, Scene, keep_if
 
 ADAM_DECAY = 0.9, 0.999
 LARGE = 65_536

@@ -25,9 +25,20 @@ from wmg.envs.batch import Batch
 from wmg.learn import losses
 from wmg.learn.losses import Terms
 from wmg.learn.optimizer import new_run, update
-from wmg.learn.rule import Rule, Run, Totals
-from wmg.play.act import Scene, keep_if, sample, start_scene
-from wmg.types import Agent, Env, Learner, Observation, Summary
+from wmg.learn.rule import Rule
+from wmg.types import (
+    Agent,
+    Env,
+    Learner,
+    Observation,
+    Run,
+    Scene,
+    Summary,
+    Totals,
+    keep_if,
+    sample,
+    start_scene,
+)
 
 Outcome = TypeVar("Outcome")
 
@@ -147,7 +158,7 @@ class PPO(Rule):
         _, ahead = losses.decide_all(agent, summary.vector)
         told = (rollout.value, hyper.reward_scale * rollout.reward, rollout.done)
         value, reward, done = map(_merge, told)
-        advantage = losses.advantages(value, reward, done, ahead, hyper.discount, settings.trace)
+        advantage = advantages(value, reward, done, ahead, hyper.discount, settings.trace)
         advantage = advantage.reshape(rollout.value.shape)
         rollout, advantage = jax.tree.map(_side_by_side, (rollout, advantage))
         target = advantage + rollout.value
@@ -186,7 +197,7 @@ class PPO(Rule):
         """The loss of some windows, and its terms."""
         logits, value = replay(agent, windows, self.precision, share)
         played = windows.rollout
-        terms = losses.clipped_terms(
+        terms = clipped_terms(
             logits,
             value,
             played.action,
@@ -281,6 +292,48 @@ def replay(
 
     steps = (windows.rollout.observation, windows.rollout.done)
     return losses.decide_all(agent, jax.lax.scan(step, windows.memory, steps)[1])
+
+
+def advantages(
+    value: Float[Array, "time envs"],
+    reward: Float[Array, "time envs"],
+    done: Bool[Array, "time envs"],
+    bootstrap: Float[Array, " envs"],
+    discount: Float[Array, ""] | float,
+    trace: float,
+) -> Float[Array, "time envs"]:
+    """Generalised advantages (GAE). With a `trace` of 1 they are n-step returns minus values."""
+
+    def back(after: tuple[Array, Array], now: tuple) -> tuple[tuple[Array, Array], Array]:
+        next_value, next_advantage = after
+        value, reward, done = now
+        goes_on = jnp.where(done, 0.0, discount)
+        surprise = reward + goes_on * next_value - value
+        advantage = surprise + goes_on * trace * next_advantage
+        return (value, advantage), advantage
+
+    start = (bootstrap, jnp.zeros_like(bootstrap))
+    return jax.lax.scan(back, start, (value, reward, done), reverse=True)[1]
+
+
+def clipped_terms(
+    logits: Float[Array, "time windows actions"],
+    value: Float[Array, "time windows"],
+    action: Int[Array, "time windows"],
+    old_log_probability: Float[Array, "time windows"],
+    advantage: Float[Array, "time windows"],
+    target: Float[Array, "time windows"],
+    clip: float,
+) -> Terms:
+    """The terms of PPO for some windows: means over windows of sums over time."""
+    ratio = jnp.exp(losses.log_probability(logits, action) - old_log_probability)
+    clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
+    gain = jnp.minimum(ratio * advantage, clipped * advantage)
+    error = jnp.square(target - value)
+    policy_loss, value_loss, entropy = (
+        x.sum(0).mean() for x in (-gain, error, losses.entropies(logits))
+    )
+    return policy_loss, value_loss, entropy
 
 
 def _merge(x: Array) -> Array:

@@ -5,46 +5,12 @@ A rule is written for one run. `wmg.runs.hardware` runs many of them, as `spread
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg.config import Hyper
-from wmg.play.act import Scene
-from wmg.types import Agent, Env, Learner
-
-
-class Run(eqx.Module):
-    """The whole of a training run: what a checkpoint holds, and all that resuming needs."""
-
-    agent: Learner
-    optimizer: PyTree[Any]
-    scene: Scene
-    key: PRNGKeyArray
-    steps: Int[Array, ""]
-    diverged: Bool[Array, ""]
-    """Whether a loss or gradient was not finite; such a run stands still from then on."""
-
-
-class Totals(eqx.Module):
-    """Sums over the updates of a report interval."""
-
-    steps: Int[Array, ""]
-    windows: Int[Array, ""]
-    episodes: Int[Array, ""]
-    successes: Int[Array, ""]
-    reward: Float[Array, ""]
-    policy_loss: Float[Array, ""]
-    value_loss: Float[Array, ""]
-    entropy: Float[Array, ""]
-    gradient_norm: Float[Array, ""]
-
-    @staticmethod
-    def zeros() -> "Totals":
-        counts = [jnp.zeros((), jnp.int32)] * 4
-        return Totals(*counts, *[jnp.zeros(())] * 5)
+from wmg.types import Agent, Env, Run, Totals
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,19 +78,19 @@ def scan(
 
 
 def _tapped_step(
-    step: Step,
-    static: PyTree,
-    params: PyTree,
-    parts: list,
-    taps: list[Array],
-    carry: Any,
-    given: PyTree,
+    step: Step, static: PyTree, params: PyTree, parts: list, taps: list, carry: Any, given: PyTree
 ) -> tuple[Any, tuple]:
     """The next carry; the output, the step's gradient function, and the inputs of all layers."""
     moving, fixed = eqx.partition(carry, eqx.is_inexact_array)
 
     def tapped(params: PyTree, parts: list, taps: list[Array], moving: PyTree) -> tuple:
-        agent, seen = _tap(eqx.combine(params, static), parts, taps)
+        seen: list[Array] = []
+
+        def call(_: StandIn, back: bool, x: Array) -> Array:
+            seen.append(x)
+            return _tapped(back, parts[len(seen) - 1], x, taps[len(seen) - 1])
+
+        agent = _stand_in(eqx.combine(params, static), call)
         done = step(agent, eqx.combine(moving, fixed), given)
         moving, rest = eqx.partition(done, eqx.is_inexact_array)
         return moving, (rest, seen)
@@ -174,17 +174,6 @@ def find_uses(step: Step, agent: PyTree, carry: Any, inputs: PyTree) -> list[Use
 
     eqx.filter_eval_shape(look, agent, carry, inputs)
     return uses
-
-
-def _tap(agent: PyTree, parts: list, taps: list[Array]) -> tuple[PyTree, list[Array]]:
-    """An agent with tapped layers, and a list to which each call of a layer adds its input."""
-    seen: list[Array] = []
-
-    def call(_: StandIn, back: bool, x: Array) -> Array:
-        seen.append(x)
-        return _tapped(back, parts[len(seen) - 1], x, taps[len(seen) - 1])
-
-    return _stand_in(agent, call), seen
 
 
 def _parts(uses: list[Use], agent: PyTree) -> list[Linear | Blocks]:

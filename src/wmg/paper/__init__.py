@@ -1,24 +1,44 @@
 """The paper as data: presets (columns of its tables) and targets (its tables and figures).
 
-A new preset or target is an entry in one of the files here and, for a new file, a line below.
+A new preset or target is an entry in one of the files here. A preset's name begins with the name
+of its file, so that a command that names one loads that file only.
 """
 
 import difflib
+import functools
+import importlib
+from typing import Any
 
 from wmg.config import Config
-from wmg.paper import babyai, pathfinding, sokoban
 from wmg.paper.target import Target
 from wmg.tools.errors import BadInput
 
-PRESETS: dict[str, Config] = {**pathfinding.PRESETS, **babyai.PRESETS, **sokoban.PRESETS}
-TARGETS: dict[str, Target] = {**pathfinding.TARGETS, **babyai.TARGETS, **sokoban.TARGETS}
+FILES = ("pathfinding", "babyai", "sokoban")
+PRESETS: dict[str, Config]
+TARGETS: dict[str, Target]
+"""Those of all files, loaded when they are first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("PRESETS", "TARGETS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load_all(name)
+
+
+@functools.cache
+def _load_all(what: str) -> dict[str, Any]:
+    return {name: item for file in FILES for name, item in getattr(_load(file), what).items()}
+
+
+def _load(file: str) -> Any:
+    return importlib.import_module(f"wmg.paper.{file}")
 
 
 def scored_after(name: str, cell: str) -> list[tuple[str, str]]:
     """(target, cell) of every transfer that scores the models of a trained cell."""
     return [
         (other, each)
-        for other, target in TARGETS.items()
+        for other, target in _load_all("TARGETS").items()
         if target.models == name
         for each, of in target.cells.items()
         if of.trained == cell
@@ -31,19 +51,22 @@ MOST_NAMES = 12
 
 def find_preset(name: str) -> Config:
     """The preset of that name."""
-    if name not in PRESETS:
-        raise BadInput(f"there is no preset {name!r}; {_hint(name, list(PRESETS))}")
-    return PRESETS[name]
+    for file in FILES:
+        if name.startswith(file) and (preset := _load(file).PRESETS.get(name)):
+            return preset
+    raise BadInput(f"there is no preset {name!r}; {_hint(name, 'PRESETS')}")
 
 
 def find_target(name: str) -> Target:
     """The target of that name."""
-    if name not in TARGETS:
-        raise BadInput(f"there is no target {name!r}; {_hint(name, list(TARGETS))}")
-    return TARGETS[name]
+    targets = _load_all("TARGETS")
+    if name not in targets:
+        raise BadInput(f"there is no target {name!r}; {_hint(name, 'TARGETS')}")
+    return targets[name]
 
 
-def _hint(name: str, known: list[str]) -> str:
+def _hint(name: str, what: str) -> str:
+    known = list(_load_all(what))
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.play.act import act, keep_if
 from wmg.play.streams import Chance, chance_of, episode_keys, test_key
-from wmg.types import Agent, Env, EnvSpec, Observation
+from wmg.types import Agent, Env, EnvSpec, Observation, act, keep_if
 
 
 class Episodes(eqx.Module):

@@ -184,7 +184,8 @@ class GoalTester:
 
     def __init__(self, goal: Goal, runs: int, play: Play, together: bool, devices: int = 1):
         """`together`: whether blocks are one program, split over the `devices`."""
-        self.allowed, self.together, self.play = allowed_failures(goal), together, play
+        self.goal, self.allowed = goal, allowed_failures(goal)
+        self.together, self.play = together, play
         if together:
             count = math.ceil(goal.episodes / BLOCK)
             self.blocks = [math.ceil(goal.episodes / count)] * count

@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.play.act import act, keep_if
 from wmg.play.evaluate import Episodes
 from wmg.play.streams import TEST_STREAM, test_key
-from wmg.types import Agent, EnvSpec, Factors, Observation
+from wmg.types import Agent, EnvSpec, Factors, Observation, act, keep_if
 
 
 @runtime_checkable

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from wmg.play.act import Scene, act, start_scene
-from wmg.types import Agent, Env
+from wmg.types import Agent, Env, Scene, act, start_scene
 
 
 def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:

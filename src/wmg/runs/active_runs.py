@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg.config import Hyper
-from wmg.learn.rule import Run
 from wmg.runs import hardware
+from wmg.types import Run
 
 
 class ActiveRuns:
@@ -24,6 +24,22 @@ class ActiveRuns:
         self.gone.append((self.names[rows], hardware.take_rows(self.runs, rows)))
         self.runs, self.hyper = hardware.take_rows((self.runs, self.hyper), stay)
         self.names = self.names[stay]
+
+    def shrink(self, ended: np.ndarray, steps: np.ndarray, long_ago: int) -> None:
+        """Drop runs that have `ended`, once few others are left and have been since `long_ago`.
+
+        `steps` are those that each run has taken. Batch sizes are a quarter of the runs, a quarter
+        of that, and so on: the same ones after an interruption.
+        """
+        runs = size = len(ended)
+        ends = np.sort(steps[ended])
+        while 0 < runs - len(ends) <= size // 4 and ends[runs - size // 4 - 1] <= long_ago:
+            size //= 4
+        idle = np.flatnonzero(ended[self.names])
+        # Those that ended first: so the rest is in the same rows after an interruption.
+        idle = idle[np.argsort(steps[self.names[idle]], kind="stable")]
+        if len(self.names) > size:
+            self.drop(idle[: len(self.names) - size])
 
     def all(self) -> Run:
         """All runs, in their first order."""

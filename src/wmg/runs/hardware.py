@@ -1,4 +1,4 @@
-"""Spreading runs over the hardware: the only place that batches.
+"""Spreading runs over the hardware: the only place that batches them.
 
 On an accelerator many runs are one program, split over the devices. On a CPU, where batched small
 products are slow, each run is the single-run program; its result then does not depend on the other
@@ -18,14 +18,11 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
 
-from wmg.config import Goal, Hyper, Precision
-from wmg.learn.rule import Rule, Run, Totals
-from wmg.play import evaluate, goal_test
-from wmg.play.goal_test import GoalTester, Play
+from wmg.config import Hyper, Precision
+from wmg.learn.rule import Rule
 from wmg.tools.machine import cores
-from wmg.types import Agent, Env
+from wmg.types import Env, Run, Totals
 
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
@@ -97,54 +94,6 @@ def over_runs(
     return functools.partial(_split_over_devices, mapped, {}, env)
 
 
-def goal_tester(
-    env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
-) -> GoalTester:
-    """Tests of the runs of a batch, in the form that suits the hardware."""
-    together = not on_cpu(backend)
-    lanes = goal_test.LANES if together else goal_test.LANES_ON_CPU
-    play = over_agents(env, lanes, precision, backend)
-    return GoalTester(goal, runs, play, together, jax.device_count())
-
-
-def over_agents(
-    env: Env, lanes: int, precision: Precision = "float32", backend: str | None = None
-) -> Play:
-    """The function that plays a block of episodes with each of some agents of a batch."""
-
-    def play(
-        env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
-    ) -> Int[Array, " episodes"]:
-        key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
-        with products(precision, backend):
-            return evaluate.play_block(env, agent, key, allowed, width, ahead=not on_cpu(backend))
-
-    if on_cpu(backend):
-        one = jax.jit(play, compiler_options=cpu_options())
-
-        def each(
-            agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
-        ) -> np.ndarray:
-            def play_row(index: int) -> np.ndarray:
-                mine = take_rows(agents, rows[index])
-                return np.asarray(one(env, mine, *map(jnp.asarray, (keys[index], allowed[index]))))
-
-            return np.stack(map_over_cores(play_row, len(rows)))
-
-        return each
-
-    batch = jax.jit(jax.vmap(play, (None, 0, 0, 0)))
-
-    def together(
-        agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
-    ) -> np.ndarray:
-        # Taken and placed beforehand: otherwise each size of a batch would have its own program.
-        some = take_rows(agents, rows), keys, allowed
-        return np.asarray(batch(env, *jax.device_put(some, _spread(len(rows)))))
-
-    return together
-
-
 def on_cpu(backend: str | None = None) -> bool:
     """Whether runs are spread over cores; tests name a backend that is not there."""
     return (backend or jax.default_backend()) == "cpu"
@@ -190,6 +139,14 @@ def gpu_options() -> dict[str, bool | str]:
     return options
 
 
+def sharding_for(count: int) -> jax.sharding.NamedSharding:
+    """Sharding over the largest number of devices that divides `count`."""
+    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
+    return jax.sharding.NamedSharding(
+        jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")
+    )
+
+
 def _map_over_cores(
     one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
 ) -> tuple[Run, Totals]:
@@ -210,7 +167,7 @@ def _split_over_devices(
     batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: Any
 ) -> tuple[Run, Totals]:
     count = runs.steps.shape[0]
-    spread = _spread(count)
+    spread = sharding_for(count)
     if count not in compiled:
         sharded = jax.shard_map(
             batch,
@@ -223,14 +180,6 @@ def _split_over_devices(
     # Placed beforehand, so that the first call compiles for what later calls are given.
     until = np.broadcast_to(np.asarray(until, np.int32), count)
     return compiled[count](env, *jax.device_put((hyper, runs, until), spread))
-
-
-def _spread(count: int) -> jax.sharding.NamedSharding:
-    """Sharding over the largest number of devices that divides `count`."""
-    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
-    return jax.sharding.NamedSharding(
-        jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")
-    )
 
 
 def _split_environments(

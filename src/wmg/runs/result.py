@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from wmg.config import Config
-from wmg.learn.rule import Run, Totals
 from wmg.play import goal_test
 from wmg.play.goal_test import GoalTest
 from wmg.runs import hardware
-from wmg.types import Agent, EnvSpec
+from wmg.types import Agent, EnvSpec, Run, Totals
 
 
 @dataclasses.dataclass

@@ -23,11 +23,12 @@ import numpy as np
 
 from wmg import config
 from wmg.config import Config
-from wmg.learn.rule import Run
 from wmg.runs import checkpoint, runlog
+from wmg.runs.result import Result
 from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
+from wmg.types import Run
 
 CONFIG, STATE, BEST, LOGS = "config.json", "state.safetensors", "best.safetensors", "logs"
 
@@ -139,12 +140,47 @@ class Store:
     path: pathlib.Path
     logs: runlog.Logs
 
+    def write(self, run: int, record: runlog.Record) -> None:
+        """Append a record to the log of a run."""
+        self.logs.write(run, record)
+
+    def read_logs(self) -> list[list[runlog.Record]]:
+        """The records of each run."""
+        return self.logs.read()
+
     def save(self, runs: Run, reports: int, seconds: float, testing: float) -> None:
         """Write the resume file, after the logs it refers to."""
         self.logs.flush()
         times = {"seconds": seconds, "testing": testing}
         about = {"reports": reports, **times, "logs": self.logs.sizes()}
         checkpoint.save(self.path / STATE, runs, "resume", about)
+
+    def save_best(self, result: Result) -> None:
+        """Write the agent of the best run in release form."""
+        best = result.best
+        about = {"run": best, "steps": int(result.runs.steps[best])}
+        checkpoint.save_model(self.path / BEST, result.agent, result.config, **about)
+
+
+class NoFolder:
+    """Stands in for a run folder: it keeps steps and scores in memory, and saves nothing."""
+
+    path = None
+
+    def __init__(self, runs: int):
+        self.logs: list[list[runlog.Record]] = [[] for _ in range(runs)]
+
+    def write(self, run: int, record: runlog.Record) -> None:
+        self.logs[run].append({name: record[name] for name in ("steps", "score")})
+
+    def read_logs(self) -> list[list[runlog.Record]]:
+        return self.logs
+
+    def save(self, *state: Any) -> None:
+        pass
+
+    def save_best(self, result: Result) -> None:
+        pass
 
 
 def load_state(path: pathlib.Path, like: Run) -> tuple[Run, dict[str, Any]] | None:
@@ -172,21 +208,23 @@ def _has_results(path: pathlib.Path) -> bool:
     return os.path.lexists(path / BEST) or any(log.stat().st_size for log in logs)
 
 
-def read_logs(path: pathlib.Path, runs: int) -> list[list[runlog.Record]]:
-    """The records of each run."""
-    return [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
-
-
 def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and scores from the logs of a folder, as `tabulate` has them."""
+    logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
+    return tabulate(logs, path)
+
+
+def tabulate(
+    logs: list[list[runlog.Record]], path: pathlib.Path | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Steps (mean over runs) and scores (run by report) from the logs; NaN where none."""
-    logs = read_logs(path, runs)
     length = max((len(log) for log in logs), default=0)
-    steps, scores = (np.full((runs, length), np.nan) for _ in range(2))
+    steps, scores = (np.full((len(logs), length), np.nan) for _ in range(2))
     for row, log in enumerate(logs):
         for column, line in enumerate(log):
             taken, score = line.get("steps"), line.get("score", "missing")
             if not isinstance(taken, int | float) or not isinstance(score, int | float | None):
-                raise BadInput(f"{path / LOGS} is damaged: run {row}, line {column + 1}")
+                raise BadInput(f"{path}/{LOGS} is damaged: run {row}, line {column + 1}")
             steps[row, column] = taken
             scores[row, column] = np.nan if score is None else score
     return (np.nanmean(steps, axis=0) if length else np.zeros(0)), scores

@@ -4,29 +4,25 @@ Between two chunks Python writes logs, tests what has a goal, shows progress, sa
 loop drives every task, whatever its learning rule and wherever its environment runs.
 """
 
-import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import numpy as np
 
 from wmg.config import Config
 from wmg.learn.optimizer import learning_rate
-from wmg.learn.rule import Run
 from wmg.play import goal_test
-from wmg.play.goal_test import GoalTest, GoalTester
-from wmg.play.streams import goal_keys
-from wmg.runs import checkpoint, hardware, runfolder
+from wmg.play.goal_test import GoalTest
+from wmg.runs import hardware, runfolder
 from wmg.runs.active_runs import ActiveRuns
+from wmg.runs.goals import Goals
 from wmg.runs.hardware import Advance
 from wmg.runs.result import Progress, Result, record
+from wmg.runs.runfolder import NoFolder, Store
 from wmg.runs.task import Task, stack_hypers
+from wmg.types import Run
 
-SAVE_SECONDS = 60.0
-"""Least time between two checkpoints of a running batch."""
 SAVE_SHARE = 20
 """Saving takes at most 1/SAVE_SHARE of the time."""
 WORTH_COMPILING = 10_000
@@ -36,93 +32,58 @@ WORTH_COMPILING = 10_000
 class Session:
     """One process's share of training a batch: the loop between compiled chunks."""
 
-    def __init__(
-        self,
-        settings: Config,
-        task: Task,
-        runs: Run,
-        store: runfolder.Store | None = None,
-    ):
-        self.settings, self.task, self.store = settings, task, store
+    def __init__(self, settings: Config, task: Task, runs: Run, store: Store | None = None):
+        self.settings, self.task = settings, task
+        self.store = store or NoFolder(settings.runs)
         self.batch = ActiveRuns(task.begin(runs), stack_hypers(settings))
         self.reports, self.earlier, self.began = 0, 0.0, time.monotonic()
         self.testing = 0.0
-        self.steps: list[float] = []
-        self.scores: list[list[float]] = []
         self.diverged, self.taken = np.array(runs.diverged), np.array(runs.steps)
-        self.tests: list[list[GoalTest]] = []
-        self.unmet: list[set[int]] = []
         self.starts = (store and runfolder.parent_steps(store.path)) or [0] * settings.runs
-        if settings.goal is not None:
-            logs = [[]] * settings.runs
-            if store is not None:
-                logs = runfolder.read_logs(store.path, settings.runs)
-            self.recall([goal_test.read_tests(log) for log in logs])
-
-    def recall(self, tests: list[list[GoalTest]]) -> None:
-        """Go on from these tests of each run."""
-        goal, every = self.settings.goal, self.settings.report_every
-        assert goal is not None
-        self.tests = tests
-        self.unmet = [goal_test.unmet(each, goal, every) for each in tests]
+        self.goals: Goals | None = None
+        if (tester := task.tester()) is not None:
+            self.goals = Goals(settings, tester, self.store.read_logs())
 
     @property
     def seconds(self) -> float:
         """Time spent on training so far, over all sessions."""
         return self.earlier + time.monotonic() - self.began
 
-    def run(self, show: Callable, mirrors: tuple, save_seconds: float) -> Result:
-        """Train to the end, or until a signal asks to stop after the current chunk."""
-        advance, tester = self.task.advance(), self.task.tester()
+    def run(self, show: Callable, mirrors: tuple, save_seconds: float, stop: list) -> Result:
+        """Train to the end, or to the end of the chunk in which `stop` is no longer empty."""
+        advance = self.task.advance()
         due = time.monotonic() + save_seconds
-        with stop_on_signals() as stop:
-            while not self.finished() and not stop:
-                self.shrink()
-                show(self.report(advance, tester, mirrors))
-                if time.monotonic() >= due and not self.finished():
-                    due = self.save(save_seconds)
-            self.save(save_seconds)
-            return self.result(stopped=bool(stop))
+        while not self.finished() and not stop:
+            self.shrink()
+            show(self.report(advance, mirrors))
+            if time.monotonic() >= due and not self.finished():
+                due = self.save(save_seconds)
+        self.save(save_seconds)
+        return self.result(stopped=bool(stop))
 
-    def solved(self) -> np.ndarray:
-        """Whether each run has met its goal, on every grid that the goal has."""
-        if self.settings.goal is None:
-            return np.zeros(self.settings.runs, bool)
-        return np.array([not grids for grids in self.unmet])
-
-    def active(self) -> np.ndarray:
-        """The rows of the batch that are still learning."""
-        return ~(self.diverged | self.solved())[self.batch.names]
+    def ended(self) -> np.ndarray:
+        """Whether each run has met its goal or diverged."""
+        return self.diverged if self.goals is None else self.diverged | self.goals.met()
 
     def finished(self) -> bool:
         """Whether every run has taken all its steps, met its goal or diverged."""
         done = self.reports * self.settings.report_every >= self.settings.steps
-        return done or not self.active().any()
+        return done or bool(self.ended().all())
 
     def shrink(self) -> None:
         """Drop finished runs from a batch that is one program, once few others are left.
 
         The remaining runs are recompiled at the smaller batch size, which takes as long as many
-        updates. It is done after that many updates with few active runs. Batch sizes are a quarter
-        of the runs, a quarter of that, and so on: the same ones after an interruption.
+        updates. It is done after that many updates with few active runs.
         """
-        if not self.task.one_program or not self.tests:
-            return
-        runs = size = self.settings.runs
-        ended = np.sort(self.taken[self.diverged | self.solved()])
-        now = self.reports * self.settings.report_every
-        long_ago = now - WORTH_COMPILING * self.settings.t_max
-        while 0 < runs - len(ended) <= size // 4 and ended[runs - size // 4 - 1] <= long_ago:
-            size //= 4
-        idle = np.flatnonzero(~self.active())
-        # Those that ended first: so the rest is in the same rows after an interruption.
-        idle = idle[np.argsort(self.taken[self.batch.names[idle]], kind="stable")]
-        if len(self.batch.names) > size:
-            self.batch.drop(idle[: len(self.batch.names) - size])
+        if self.task.one_program and self.goals is not None:
+            now = self.reports * self.settings.report_every
+            long_ago = now - WORTH_COMPILING * self.settings.t_max
+            self.batch.shrink(self.ended(), self.taken, long_ago)
 
-    def report(self, advance: Advance, tester: GoalTester | None, mirrors: tuple) -> Progress:
+    def report(self, advance: Advance, mirrors: tuple) -> Progress:
         """Train one chunk, test what has a goal, and write what came of it."""
-        began, active, batch = time.monotonic(), self.active(), self.batch
+        began, active, batch = time.monotonic(), ~self.ended()[self.batch.names], self.batch
         self.reports += 1
         until = min(self.reports * self.settings.report_every, self.settings.steps)
         batch.runs, totals = advance(batch.hyper, batch.runs, np.where(active, until, 0))
@@ -132,62 +93,40 @@ class Session:
         )
         rate = float(totals.steps.sum()) / (time.monotonic() - began)
         self.diverged[batch.names], self.taken[batch.names] = diverged, steps
-        tested = active & ~diverged & self.due()
-        if tester is not None:
-            self.test(tester, np.flatnonzero(tested), steps)
+        tests = self.test(active & ~diverged)
         scores = [float("nan")] * self.settings.runs
         for row in map(int, np.flatnonzero(active)):
             name = int(batch.names[row])
             here = int(steps[row]), float(rates[row]), bool(diverged[row])
             one = record(self.task.spec, hardware.take(totals, row), *here)
-            if tester is not None:
-                one |= goal_test.log_entry(self.tests[name][-1] if tested[row] else None)
+            if self.goals is not None:
+                one |= goal_test.log_entry(tests.get(name))
             scores[name] = one["score"]
             timed = {**one, "seconds": self.seconds, "rate": rate / active.sum()}
-            if self.store:
-                self.store.logs.write(name, timed)
-            for mirror in mirrors:
-                mirror.write(name, timed)
-        if self.store is None:  # a folder has them in its logs
-            self.steps.append(float(np.mean(steps[active])))
-            self.scores.append(scores)
+            for place in (self.store, *mirrors):
+                place.write(name, timed)
         return self.progress(until, rate, scores)
 
-    def due(self) -> np.ndarray:
-        """The rows whose runs are tested at this report: on some grid no test was passed yet."""
-        now, names = self.reports * self.settings.report_every, self.batch.names
-        if not self.unmet:
-            return np.zeros(len(names), bool)
-        return np.array([any(now % grid == 0 for grid in self.unmet[name]) for name in names])
-
-    def test(self, tester: GoalTester, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Test the agents in some rows, all together."""
-        goal, every = self.settings.goal, self.settings.report_every
-        if not len(rows) or goal is None:
-            return
-        began, names = time.monotonic(), self.batch.names[rows]
-        seeds = self.settings.seed + np.arange(self.settings.runs)
-        keys = goal_keys(seeds, self.reports, len(tester.blocks))[names]
-        counts = tester(self.batch.runs.agent, rows, keys)
-        for name, row, count in zip(names, rows, counts, strict=True):
-            test = GoalTest(int(steps[row]), *count)
-            self.tests[name].append(test)
-            self.unmet[name] &= goal_test.unmet([test], goal, every)
+    def test(self, active: np.ndarray) -> dict[int, GoalTest]:
+        """The tests of the active rows that are due now, by run."""
+        if self.goals is None:
+            return {}
+        began = time.monotonic()
+        tests = self.goals.test(self.batch, active, self.reports)
         self.testing += time.monotonic() - began
+        return tests
 
     def progress(self, until: int, rate: float, scores: list[float]) -> Progress:
         """What to show. A run that has met its goal keeps its last score."""
-        shown = scores
-        if self.tests:
-            last = [100 * t[-1].rate if t else float("nan") for t in self.tests]
-            shown = np.where(self.diverged, float("nan"), last).tolist()
-        solved = int(self.solved().sum()) if self.tests else None
-        finite = [score for score in shown if np.isfinite(score)]
+        solved = None
+        if self.goals is not None:
+            scores = np.where(self.diverged, float("nan"), self.goals.scores()).tolist()
+            solved = int(self.goals.met().sum())
         return Progress(
             steps=until,
             total=self.settings.steps,
             rate=rate,
-            scores=finite,
+            scores=[score for score in scores if np.isfinite(score)],
             solved=solved,
             diverged=int(self.diverged.sum()),
             seconds=self.seconds,
@@ -198,58 +137,28 @@ class Session:
     def save(self, save_seconds: float) -> float:
         """Write a checkpoint and say when the next is due."""
         began = time.monotonic()
-        if self.store:
-            self.store.save(self.batch.all(), self.reports, self.seconds, self.testing)
+        self.store.save(self.batch.all(), self.reports, self.seconds, self.testing)
         return time.monotonic() + max(save_seconds, SAVE_SHARE * (time.monotonic() - began))
 
     def result(self, stopped: bool) -> Result:
         """What training has come to, read back from the logs where there are any."""
-        steps, scores = np.array(self.steps), np.array(self.scores).T
-        folder, runs = self.store.path if self.store else None, self.batch.all()
-        if folder:
-            steps, scores = runfolder.read_scores(folder, self.settings.runs)
-        for run in np.flatnonzero(self.solved()):  # it keeps its last score
-            ended = np.flatnonzero(np.isfinite(scores[run]))[-1]
-            scores[run, ended:] = scores[run, ended]
+        steps, scores = runfolder.tabulate(self.store.read_logs(), self.store.path)
+        if self.goals is not None:
+            self.goals.keep_last(scores)
         result = Result(
             config=self.settings,
-            runs=runs,
+            runs=self.batch.all(),
             steps=steps,
             scores=scores,
             seconds=self.seconds,
             finished=self.finished(),
-            folder=folder,
-            tests=self.tests,
+            folder=self.store.path,
+            tests=self.goals.tests if self.goals else [],
             testing=self.testing,
             stopped=stopped,
             starts=self.starts,
             engine=self.task.engine,
         )
-        if folder and result.finished:
-            about = {"run": result.best, "steps": int(runs.steps[result.best])}
-            checkpoint.save_model(folder / runfolder.BEST, result.agent, self.settings, **about)
+        if result.finished:
+            self.store.save_best(result)
         return result
-
-
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[list[int]]:
-    """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
-
-    Outside the main thread, where Python allows no handlers, signals are left alone.
-    """
-    received: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        received.append(number)
-        for each, handler in previous.items():
-            signal.signal(each, handler)
-
-    previous: dict[int, Any] = {}
-    with contextlib.suppress(ValueError):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, note)
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -19,13 +19,14 @@ from wmg.kernels.window import Unsuitable, WindowKernel, find_kernel
 from wmg.learn.a3c import A3C
 from wmg.learn.host import empty_env, on_host
 from wmg.learn.ppo import PPO
-from wmg.learn.rule import Rule, Run
+from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host
 from wmg.runs import hardware
+from wmg.runs.goals import goal_tester
 from wmg.runs.hardware import Advance
 from wmg.tools.errors import BadInput
-from wmg.types import Env, EnvSpec
+from wmg.types import Env, EnvSpec, Run
 
 
 def rule_for(settings: Config) -> Rule:
@@ -127,7 +128,7 @@ class CompiledTask(Task):
         settings = self.settings
         if settings.goal is None:
             return None
-        return hardware.goal_tester(self.env, settings.goal, settings.runs, settings.precision)
+        return goal_tester(self.env, settings.goal, settings.runs, settings.precision)
 
 
 class HostTask(Task):

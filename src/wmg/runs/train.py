@@ -4,10 +4,12 @@
 PyTree with a leading axis, `Run`, whatever the hardware.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -17,15 +19,17 @@ import numpy as np
 
 from wmg import config
 from wmg.config import Config
-from wmg.learn.rule import Run
 from wmg.play.host import Host
 from wmg.runs import runfolder
 from wmg.runs.result import Progress, Result
 from wmg.runs.runlog import Logs
-from wmg.runs.session import SAVE_SECONDS, Session
+from wmg.runs.session import Session
 from wmg.runs.task import Task, make_task
 from wmg.tools.errors import BadInput
-from wmg.types import Env, count_parameters
+from wmg.types import Env, Run, count_parameters
+
+SAVE_SECONDS = 60.0
+"""Least time between two checkpoints of a running batch."""
 
 
 def train(
@@ -54,7 +58,8 @@ def train(
         if resume or branch_from:
             raise BadInput("resuming and branching need a run folder")
         session = Session(settings, task, task.start())
-        return session.run(show, mirrors, save_seconds)
+        with stop_on_signals() as stop:
+            return session.run(show, mirrors, save_seconds, stop)
     if resume and branch_from:
         raise BadInput("a folder is resumed or branched from another, not both")
     folder = pathlib.Path(folder)
@@ -69,7 +74,8 @@ def train(
         session = open_session(settings, task, folder, like, parent)
         if resume:
             runfolder.update_config(folder, settings)
-        return session.run(show, mirrors, save_seconds)
+        with stop_on_signals() as stop:
+            return session.run(show, mirrors, save_seconds, stop)
 
 
 def pinned(settings: Config) -> Config:
@@ -152,3 +158,27 @@ def open_session(
     if taken < min(settings.steps, session.reports * settings.report_every):
         session.reports -= 1  # the last report was cut short by an end that is no longer one
     return session
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[list[int]]:
+    """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
+
+    Outside the main thread, where Python allows no handlers, signals are left alone.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        received.append(number)
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+    previous: dict[int, Any] = {}
+    with contextlib.suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.signal(number, note)
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -76,3 +76,12 @@ def remove_unfinished(path: pathlib.Path) -> None:
     """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
     for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
         left.unlink(missing_ok=True)
+
+
+def cache_folder() -> pathlib.Path:
+    """Where wmg keeps what it can make or fetch again: compiled programs and level banks.
+
+    The folder may not exist yet.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "wmg"

@@ -16,9 +16,8 @@ from jaxtyping import Array, Bool, Int
 from wmg import config
 from wmg.config import Config
 from wmg.envs.scenery import Scenery
-from wmg.play.act import sample
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters
+from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_parameters, sample
 from wmg.viewer import recording
 from wmg.viewer.chance import chance, reset, step
 from wmg.viewer.generic import scenery_of

@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from wmg.agents.accepts import require_parts
 from wmg.agents.gru.agent import GRUCell, Recurrent
-from wmg.agents.heads import ActorCritic
+from wmg.agents.heads import ActorCritic, require_parts
 from wmg.agents.layers import Linear, relu
 from wmg.types import Observation, ObservationSpec
 

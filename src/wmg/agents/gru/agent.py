@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from wmg.agents.accepts import require_parts
-from wmg.agents.heads import ActorCritic, ActorCriticAgent
+from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
 from wmg.agents.layers import Linear
 from wmg.types import Observation, ObservationSpec, Summary
 

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from wmg.agents.accepts import require_parts
-from wmg.agents.heads import ActorCritic, ActorCriticAgent
+from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
 from wmg.agents.layers import Linear
 from wmg.agents.wmg.memory import Memory
 from wmg.agents.wmg.transformer import Transformer

@@ -31,8 +31,9 @@ from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
 from wmg.envs.babyai.world import ABSENT, BabyAIState, Layout, act
 from wmg.envs.scenery import Scenery
+from wmg.hooks import Bounds
 from wmg.tools.draw import Frame
-from wmg.types import Bounds, Env, EnvSpec, Observation, Step
+from wmg.types import Env, EnvSpec, Observation, Step
 
 REWARDS = ("binary", "minigrid")
 PAID = np.array([1 - 0.9 * (time / MAX_STEPS) for time in range(MAX_STEPS + 1)], np.float32)

@@ -19,8 +19,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from wmg.envs.pathfinding.state import PathfindingState
 from wmg.envs.scenery import Scenery
+from wmg.hooks import Bounds
 from wmg.tools.draw import Frame
-from wmg.types import Bounds, Env, EnvSpec, Observation, ObservationSpec, Step
+from wmg.types import Env, EnvSpec, Observation, ObservationSpec, Step
 
 NO, YES = range(2)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from wmg.envs.sokoban import levels
 from wmg.envs.sokoban.levels import BOXOBAN, SIZE, Boards, Packed
-from wmg.tools import cache, files
+from wmg.tools import files
 from wmg.tools.errors import BadInput
 from wmg.tools.files import read_bounded
 
@@ -271,7 +271,7 @@ def _write_bank(bank: str, packed: Packed) -> None:
 
 def download(url: str, show: Show) -> pathlib.Path:
     """The file at a URL, in the cache. What an earlier try has left is gone on from."""
-    folder = cache.folder() / "boxoban"
+    folder = files.cache_folder() / "boxoban"
     whole = folder / f"download-{zlib.crc32(url.encode()):08x}.zip"
     part = whole.with_suffix(".part")
     if whole.exists():

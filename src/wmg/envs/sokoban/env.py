@@ -25,8 +25,9 @@ from wmg.envs.sokoban.levels import Level, Levels
 from wmg.envs.sokoban.levels import find as find_levels
 from wmg.envs.sokoban.observe import FORMATS, observe, spec
 from wmg.envs.sokoban.world import ACTIONS, Rewards, SokobanState, act, begin, most_cells
+from wmg.hooks import Bounds
 from wmg.tools.draw import Frame
-from wmg.types import Bounds, EnvSpec, LevelEnv, Observation, Step
+from wmg.types import EnvSpec, LevelEnv, Observation, Step
 
 __all__ = ["Level", "Levels", "Rewards", "Sokoban", "SokobanState"]
 

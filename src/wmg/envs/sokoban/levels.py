@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
-from wmg.tools import cache, files
+from wmg.tools import files
 
 WALL, FLOOR, TARGET, BOX, STORED, PLAYER, PLAYER_ON_TARGET = b"# .$*@+"
 MARKS = np.isin(np.arange(256), tuple(b"# .$*@+"))
@@ -299,7 +299,7 @@ def _bank(packed: Packed, bound: int) -> Levels:
 
 def bank_path(name: str) -> pathlib.Path:
     """Where the bank of a split of Boxoban is, once it has been imported."""
-    return cache.folder() / "boxoban" / f"{name}.npy"
+    return files.cache_folder() / "boxoban" / f"{name}.npy"
 
 
 def resolve(name: str) -> str:
