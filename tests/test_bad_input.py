@@ -101,6 +101,22 @@ BAD = {
         "slots must be a whole number from 0 to 65,536, got -1",
     ),
     "no Memos": ([*TRAIN, "--agent.slots=0"], "slots must be positive for memory=memos, got 0"),
+    "slots of no memory": (
+        [*TRAIN, "--agent.memory=none", "--agent.slots=3"],
+        "--agent.slots has no effect: memory is none",
+    ),
+    "Memos of past observations": (
+        [*TRAIN, "--agent.memo-size=3", "--agent.memory=observations"],
+        "--agent.memo-size has no effect: memory is observations",
+    ),
+    "numbers of no goal": (
+        [*BABYAI, "--no-goal", "--goal.success=0.5"],
+        "--goal.success has no effect: --no-goal leaves the goal out",
+    ),
+    "annealing by nothing": (
+        [*TRAIN, "--hyper.anneal-every=1000"],
+        "--hyper.anneal-every has no effect: anneal is 1, so the learning rate is constant",
+    ),
     "absurd size": (
         [*TRAIN, "--agent.memo-size=1000000"],
         "memo_size must be a whole number from 0 to 65,536, got 1000000",

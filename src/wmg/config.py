@@ -57,6 +57,11 @@ class Hyper:
         for name in ("learning_rate", "grad_clip", "anneal_every"):
             require(getattr(self, name) > 0, name, getattr(self, name), "positive")
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect, and why."""
+        names = ("anneal_every", "anneal_after") if self.anneal == 1 else ()
+        return dict.fromkeys(names, "anneal is 1, so the learning rate is constant")
+
 
 @dataclasses.dataclass(frozen=True)
 class Goal:

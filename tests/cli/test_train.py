@@ -177,7 +177,6 @@ def test_of_several_runs_the_median_is_said():
         ("babyai/level1/wmg-factored", [], config.Goal()),
         ("babyai/level1/wmg-factored", ["--no-goal"], None),
         ("babyai/level1/wmg-factored", ["--goal.episodes", "50"], config.Goal(0.99, 50)),
-        ("babyai/level1/wmg-factored", ["--goal.episodes", "50", "--no-goal"], None),
         ("pathfinding/wmg", [], None),
         ("pathfinding/wmg", ["--goal"], config.Goal()),
         ("pathfinding/wmg", ["--goal.success=0.9"], config.Goal(0.9)),

@@ -2,7 +2,8 @@
 
 The options of a command are a dataclass: each field is an option. Where a field holds another
 dataclass, the fields of that one are options with its name in front (`--agent.slots`). Docstrings
-of classes and the strings under fields are the text of `--help`. The parser is argparse's.
+of classes and the strings under fields are the text of `--help`. The parser is argparse's. A
+dataclass may have a method `unused` that says which of its fields have no effect, and why.
 """
 
 import argparse
@@ -52,14 +53,27 @@ def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> 
     for option in options:
         if option.needed and option.dest not in values:
             raise BadInput(f"{option.option_strings[0]} is missing; --help describes it")
-    return kind(**values)
+    made = kind(**values)
+    for option in options:
+        if option.dest in vars(given):
+            refuse_unused(made, option)
+    return made
+
+
+def refuse_unused(made: Any, option: "Option") -> None:
+    """Refuse an option that changes a field without effect: nothing is ignored in silence."""
+    *path, name = option.dest.split(".")
+    owner = functools.reduce(getattr, path, made)
+    without_effect = getattr(owner, "unused", dict)()
+    if name in without_effect and getattr(owner, name) != option.usual:
+        raise BadInput(f"{option.option_strings[0]} has no effect: {without_effect[name]}")
 
 
 class Option(argparse.Action):
     """An option that sets one field of a dataclass. It may be given once."""
 
     def __init__(self, option_strings: list[str], dest: str, hint: Any, default: Any, help: str):
-        self.needed = default is dataclasses.MISSING
+        self.needed, self.usual = default is dataclasses.MISSING, default
         self.optional = NoneType in typing.get_args(hint)
         single = typing.get_args(hint)[0] if self.optional else hint
         self.is_tuple = typing.get_origin(single) is tuple

@@ -84,6 +84,9 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
     goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
     base = dataclasses.replace(base, goal=base.goal or Goal())
     options = parse(TrainOptions, args, "wmg train [PRESET]", config=base, goal=goal)
+    numbers = [arg.partition("=")[0] for arg in args if arg.startswith("--goal.")]
+    if numbers and not options.goal:
+        raise BadInput(f"{numbers[0]} has no effect: --no-goal leaves the goal out")
     return options, dataclasses.replace(
         options.config, goal=options.config.goal if options.goal else None
     )

@@ -40,3 +40,9 @@ class WMGSettings(AgentSettings):
             require(self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}")
         if self.memory == "memos":
             require(self.memo_size > 0, "memo_size", self.memo_size, "positive for Memos")
+
+    def unused(self) -> dict[str, str]:
+        """Fields without effect, and why. A size of 0 says just that."""
+        names = {"none": ("slots", "memo_size"), "observations": ("memo_size",)}
+        useless = [name for name in names.get(self.memory, ()) if getattr(self, name)]
+        return dict.fromkeys(useless, f"memory is {self.memory}")
