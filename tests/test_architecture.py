@@ -30,7 +30,6 @@ LAYERS = [
     {"agents", "envs"},
     {"play"},
     {"learn"},
-    {"kernels"},
     {"runs"},
     {"paper", "tuner", "viewer", "interop"},
     {"cli"},

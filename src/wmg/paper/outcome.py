@@ -66,12 +66,12 @@ class Outcome:
     @property
     def seconds(self) -> float:
         """How long all of it took."""
-        return sum(result.get("seconds", 0.0) for result in self.results)
+        return sum(float(result.get("seconds", 0)) for result in self.results)
 
     @property
     def testing(self) -> float:
         """Seconds spent on tests of goals."""
-        return sum(result.get("testing_seconds", 0.0) for result in self.results)
+        return sum(float(result.get("testing_seconds", 0)) for result in self.results)
 
     @property
     def centre(self) -> float:

@@ -2,7 +2,8 @@
 
 Every result has `cell`, `command`, `hardware` (device, versions of jax and CUDA, commit, date).
 A result of trained runs also has `config`, `precision` (of the products, as computed), `seeds`
-(first and last), `started` and `ended`, and one of:
+(first and last), `started` and `ended`, and one of (curves also have the `engine`, window kernel
+or XLA):
 
     tests     of runs with a goal: for each run its tests as (steps, solved, episodes), packed
     scores    of others: for each run its score at each of `steps`, in percent, packed
@@ -135,13 +136,18 @@ def write(path: pathlib.Path, result: Json) -> None:
     write_atomically(path, (json.dumps(result) + "\n").encode())
 
 
+TEXTS = ("command", "started", "precision", "engine")
 NUMBERS = ("seconds", "testing_seconds", "standard_error", "diverged")
 
 
 def _is_result(data: Json) -> bool:
     """Whether it has all that reports are made of: a value, or something for each run."""
-    hardware, texts = data.get("hardware"), [data.get("command"), data.get("started", "")]
-    if not isinstance(hardware, dict) or not all(isinstance(text, str) for text in texts):
+    hardware, texts = data.get("hardware"), [data.get(name, "") for name in TEXTS]
+    if (
+        "command" not in data
+        or not isinstance(hardware, dict)
+        or not all(isinstance(text, str) for text in texts)
+    ):
         return False
     if not all(isinstance(hardware.get(name), str) for name in ("device", "date")):
         return False

@@ -1,4 +1,4 @@
-"""The window kernel on a GPU, beside XLA's program there: `pytest -m gpu tests/kernels`."""
+"""The window kernel on a GPU, beside XLA's program there: `pytest -m gpu tests/learn/kernels`."""
 
 import dataclasses
 

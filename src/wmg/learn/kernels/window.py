@@ -21,10 +21,10 @@ from wmg.agents.wmg.agent import WMG
 from wmg.config import Hyper, Precision
 from wmg.envs.pathfinding.env import Pathfinding, observe
 from wmg.envs.pathfinding.state import PathfindingState
-from wmg.kernels.layout import Layout, Sizes, sizes_of, up
-from wmg.kernels.nvrtc import NoKernel, compile_ptx, exported
 from wmg.learn import optimizer
 from wmg.learn.a3c import A3C, window_keys
+from wmg.learn.kernels.layout import VectorLayout, Sizes, sizes_of, up
+from wmg.learn.kernels.nvrtc import NoKernel, compile_ptx, exported
 from wmg.learn.rule import Rule
 from wmg.types import Agent, Env, Run, Scene, Totals
 
@@ -65,7 +65,7 @@ class Going(eqx.Module):
 class WindowKernel:
     """Trains batches of runs of one agent on Pathfinding."""
 
-    layout: Layout
+    layout: VectorLayout
     sizes: Sizes
     launch: Launch
 
@@ -216,7 +216,7 @@ def find_kernel(rule: Rule, env: Env, agent: Agent, precision: Precision) -> Win
         "window.cu",
         {**sizes.macros(), "TF32": TF32[precision], "PAD_ROWS": 1},
     )
-    kernel = WindowKernel(Layout(agent, sizes), sizes, launcher(ptx))
+    kernel = WindowKernel(VectorLayout(agent, sizes), sizes, launcher(ptx))
     probe(kernel)
     return kernel
 

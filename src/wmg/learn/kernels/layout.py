@@ -85,7 +85,7 @@ def sizes_of(agent: WMG, steps: int) -> Sizes:
     )
 
 
-class Layout:
+class VectorLayout:
     """Where each parameter of an agent lies in the kernel's vector."""
 
     def __init__(self, agent: WMG, sizes: Sizes):

@@ -1,7 +1,7 @@
 // What the phases of `window.cu` are made of: tensor-core products, bulk copies, sums of a warp.
 //
 // The first half is written for one GPU, with compute capability 9.0. With -DEMULATE the header
-// tests/kernels/emulate.h takes its place, which runs a thread block on the CPU.
+// tests/learn/kernels/emulate.h takes its place, which runs a thread block on the CPU.
 #pragma once
 #define DEVICE __device__ __forceinline__
 #define FOR(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)  // unrolled

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import wmg.kernels
+import wmg.learn.kernels
 
-SOURCE = pathlib.Path(wmg.kernels.__file__).parent / "window.cu"
+SOURCE = pathlib.Path(wmg.learn.kernels.__file__).parent / "window.cu"
 HERE = pathlib.Path(__file__).parent
 MISSING = None if shutil.which("g++") else "there is no g++"
 

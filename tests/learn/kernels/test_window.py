@@ -8,17 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kernels import emulated, plain
+from learn.kernels import emulated, plain
 
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Config, Hyper
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.kernels import window
-from wmg.kernels.layout import Layout, sizes_of, up
-from wmg.kernels.window import Unsuitable, WindowKernel, suit
 from wmg.learn.a3c import A3C
+from wmg.learn.kernels import window
+from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
+from wmg.learn.kernels.window import Unsuitable, WindowKernel, suit
 from wmg.runs import hardware
 from wmg.runs.task import make_task, stack_hypers
 
@@ -60,7 +60,7 @@ def make_runs(agent, count=3, nodes=4, vary=()):
 def make_kernel(env, runs, launcher=None):
     like = jax.tree.map(lambda x: x[0], runs.agent)
     agent, sizes = suit(A3C(16), env, like, "float32")
-    layout = Layout(agent, sizes)
+    layout = VectorLayout(agent, sizes)
     launch = launcher(layout, sizes) if launcher else plain.launcher(layout, sizes, like)
     return WindowKernel(layout, sizes, launch)
 

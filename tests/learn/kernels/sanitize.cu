@@ -1,7 +1,7 @@
 // A few windows of random runs, without Python, for compute-sanitizer:
 //   nvcc -arch=sm_90 -std=c++17 -lineinfo -DSIZE=24 -DHEADS=2 -DHEAD=12 -DHIDDEN=12 -DLAYERS=3
 //     -DSLOTS=5 -DMEMORY=24 -DMEMOS=1 -DCORE=15 -DACTOR=32 -DSHARED=0 -DFULL=1 -DSTEPS=6 -DTF32=1
-//     -I src/wmg/kernels -o few tests/kernels/sanitize.cu && compute-sanitizer --tool racecheck ./few
+//     -I src/wmg/learn/kernels -o few tests/learn/kernels/sanitize.cu && compute-sanitizer --tool racecheck ./few
 #include "window.cu"
 
 #include <cstdio>
