@@ -15,7 +15,6 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from wmg.agents.layers import Linear
 from wmg.agents.wmg.agent import WMG
 
 LINE = 32
@@ -122,7 +121,7 @@ class VectorLayout:
         pad = self._pad
         parts = []
 
-        def add(linear: Linear, rows: int, columns: int) -> None:
+        def add(linear: Any, rows: int, columns: int) -> None:
             parts.extend([pad(linear.weight, rows, columns), pad(linear.bias, rows)])
 
         for layer in agent.transformer.layers:

@@ -23,7 +23,7 @@ from wmg.envs.pathfinding.env import Pathfinding, observe
 from wmg.envs.pathfinding.state import PathfindingState
 from wmg.learn import optimizer
 from wmg.learn.a3c import A3C, window_keys
-from wmg.learn.kernels.layout import VectorLayout, Sizes, sizes_of, up
+from wmg.learn.kernels.layout import Sizes, VectorLayout, sizes_of, up
 from wmg.learn.kernels.nvrtc import NoKernel, compile_ptx, exported
 from wmg.learn.rule import Rule
 from wmg.types import Agent, Env, Run, Scene, Totals
