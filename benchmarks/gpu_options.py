@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=0.8, help="of one measurement")
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--wait", type=float, default=600, help="at most, for others to compile")
     parser.add_argument("--again", nargs="*", default=[], help="presets to compile once more")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -83,7 +84,7 @@ def compare(given: argparse.Namespace) -> None:
         "seconds_to_compile": seconds,
         "weights_differ": {k: difference(after["default"], runs) for k, runs in after.items()},
     }
-    wait_for_others(given.out, name)
+    wait_for_others(given.out, name, given.wait)
     with open(given.out / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found |= alternate(advances, hyper, after, given)
@@ -103,10 +104,10 @@ def difference(one: Any, other: Any) -> float:
     return float(jnp.sqrt(apart / sum(jnp.square(a).sum() for a in pairs[0])))
 
 
-def wait_for_others(folder: pathlib.Path, name: str) -> None:
-    """Until every process has compiled, or ten minutes have passed."""
+def wait_for_others(folder: pathlib.Path, name: str, seconds: float) -> None:
+    """Until every process has compiled, or these seconds have passed."""
     (folder / f"ready-{name.replace('/', '-')}").touch()
-    ends = time.monotonic() + 600
+    ends = time.monotonic() + seconds
     count = int((folder / "count").read_text())
     while len(list(folder.glob("ready-*"))) < count and time.monotonic() < ends:
         time.sleep(0.5)

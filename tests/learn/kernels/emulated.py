@@ -19,7 +19,7 @@ MISSING = None if shutil.which("g++") else "there is no g++"
 
 def build(sizes, **macros) -> ctypes.CDLL:
     """The kernel for these sizes as a library."""
-    defined = {**sizes.macros(), "TF32": 0, "PAD_ROWS": 1, **macros}
+    defined = {**sizes.macros(), "TF32": 0, **macros}
     options = ["-O2", "-std=c++17", "-shared", "-fPIC", "-DEMULATE", f"-I{HERE}"]
     options += [f"-I{SOURCE.parent}", *(f"-D{key}={value}" for key, value in defined.items())]
     with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from wmg.learn.a3c import A3C
 from wmg.learn.kernels import window
 from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
 from wmg.learn.kernels.window import Unsuitable, WindowKernel, suit
+from wmg.paper import find_preset
 from wmg.runs import hardware
 from wmg.runs.task import make_task, stack_hypers
 
@@ -102,7 +103,7 @@ def test_the_vector_is_in_the_order_that_the_kernel_reads():
     env, _, runs = make_runs(SMALL, 1)
     one = jax.tree.map(lambda x: x[0], runs.agent)
     vector = np.asarray(make_kernel(env, runs).layout.pack(one))
-    qkv = vector[: 3 * 2 * 8 * 16].reshape(3, 2, 8, 16)
+    qkv = vector[: 3 * 2 * 8 * 24].reshape(3, 2, 8, 24)
     first = one.transformer.layers[0].qkv.weight.reshape(3, 2, 6, 12)
     np.testing.assert_array_equal(qkv[:, :, :6, :12], first)
     assert not qkv[:, :, 6:].any() and not qkv[..., 12:].any()
@@ -182,3 +183,17 @@ def test_sizes_are_rounded_up():
     _, _, runs = make_runs(SMALL, 1)
     sizes = sizes_of(jax.tree.map(lambda x: x[0], runs.agent), 6)
     assert sizes.macros()["HEAD"] == 6 and sizes.macros()["MEMOS"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(emulated.MISSING), reason=str(emulated.MISSING))
+@pytest.mark.parametrize(
+    "preset", ["pathfinding/wmg", "pathfinding/nr-wmg", "pathfinding-6-memos/nr-wmg"]
+)
+def test_the_emulated_kernel_is_the_xla_program_for_a_preset(preset):
+    env, hyper, runs = make_runs(find_preset(preset).agent, nodes=7)
+    until = jnp.array([24, 12, 0])
+    with jax.debug_key_reuse(False):
+        want, sums = by_xla(env)(hyper, runs, until)
+        got, totals = by_kernel(env, runs, emulated.launcher)(hyper, runs, until)
+    assert_same((got, totals), (want, sums), 2e-5)

@@ -16,6 +16,7 @@ OPTIONS = (
     "--device-as-default-execution-space",
     "-prec-sqrt=false",
     "-prec-div=false",
+    "-ftz=true",
 )
 PTX_VERSION = "8.3"
 """The first version with all that NVRTC makes of the kernels. A driver refuses PTX that names a

@@ -6,9 +6,6 @@
 // both have the same one), FULL (1: memory starts full of zeros, 0: empty), STEPS (of a window) and
 // TF32 (1: products in tf32, 0: in float32). All places and lengths below count floats.
 #pragma once
-#ifndef PAD_ROWS
-#define PAD_ROWS 0  // 1: no bank conflicts where a row of weights has a multiple of 16 numbers
-#endif
 
 #define AT_COMPILE __host__ __device__ constexpr  // functions for the constants
 AT_COMPILE int up(int x, int multiple) { return (x + multiple - 1) / multiple * multiple; }
@@ -35,7 +32,7 @@ static_assert(SIZE <= 256 && HEADS4 <= 512 && MEMORY4 <= 512,
 // Rows of weights, and rows of activations: 8 more than a multiple of 16 where products read pairs
 // of columns, 4 more than a multiple of 8 where they read single ones. Then there are no bank
 // conflicts.
-AT_COMPILE int weight_row(int x) { return PAD_ROWS && x % 16 == 0 ? x + 8 : x; }
+AT_COMPILE int weight_row(int x) { return x % 16 == 0 ? x + 8 : x; }
 AT_COMPILE int pair_row(int x) { return up(x - 8, 16) + 8; }
 AT_COMPILE int single_row(int x) { return up(x - 4, 8) + 4; }
 constexpr int SIZE_ROW = weight_row(SIZE8), HEADS_ROW = weight_row(HEADS4);
@@ -171,19 +168,27 @@ AT_COMPILE bool fits(int weights, bool keep) {
 }
 constexpr int ONE_PART = most(most(QKV_LENGTH, REST_LENGTH), loss::LENGTH);
 constexpr int BOTH_PARTS = most(QKV_LENGTH + REST_LENGTH, loss::LENGTH);
-constexpr bool KEEP_DECIDE = fits(ONE_PART, true), RESIDENT = fits(BOTH_PARTS, KEEP_DECIDE);
+constexpr bool KEEP_DECIDE = fits(BOTH_PARTS, true), RESIDENT = fits(BOTH_PARTS, false);
 static_assert(fits(ONE_PART, false), "shared memory: the agent is too large for one SM");
-constexpr int FREE = least(ROOM - WEIGHTS - (KEEP_DECIDE ? DECIDE_LENGTH : 0) - forward::END,
-                           ROOM - WEIGHTS - backward::END - backward::LASTING);
-constexpr int WEIGHTS_LENGTH =
-    RESIDENT ? most(BOTH_PARTS, least(FREE, loss::LENGTH + loss::CRITIC_LENGTH)) : FREE;
-constexpr int REST_PLACE = RESIDENT ? QKV_LENGTH : WEIGHTS_LENGTH - REST_LENGTH;  // `qkv`: 0
-constexpr bool KEEP_CRITIC = loss::LENGTH + loss::CRITIC_LENGTH <= WEIGHTS_LENGTH;
-constexpr int DECIDE = WEIGHTS + WEIGHTS_LENGTH;
-constexpr int FORWARD = DECIDE + (KEEP_DECIDE ? DECIDE_LENGTH : 0), BACKWARD = DECIDE;
+// The place of a layer's weights in a pass, which has `free` floats for them: as long as both parts,
+// and the critic's weights if there is room for them, or all that is free.
+AT_COMPILE int weights_length(int free) {
+  return RESIDENT ? most(BOTH_PARTS, least(free, loss::LENGTH + loss::CRITIC_LENGTH)) : free;
+}
+constexpr int KEPT = KEEP_DECIDE ? DECIDE_LENGTH : 0;
+constexpr int FORWARD_WEIGHTS = weights_length(ROOM - WEIGHTS - KEPT - forward::END);
+constexpr int BACKWARD_WEIGHTS = weights_length(ROOM - WEIGHTS - backward::END - backward::LASTING);
+constexpr bool KEEP_CRITIC = loss::LENGTH + loss::CRITIC_LENGTH <= FORWARD_WEIGHTS;
+constexpr int DECIDE = WEIGHTS + FORWARD_WEIGHTS, FORWARD = DECIDE + KEPT;
+constexpr int BACKWARD = WEIGHTS + BACKWARD_WEIGHTS;
 constexpr int LASTING = ROOM - backward::LASTING;
+// `qkv` lies at the beginning of that place, the rest at its end, or behind `qkv`.
+AT_COMPILE int rest_place(int weights) { return RESIDENT ? QKV_LENGTH : weights - REST_LENGTH; }
+constexpr int FORWARD_PLACE = rest_place(FORWARD_WEIGHTS);
+constexpr int BACKWARD_PLACE = rest_place(BACKWARD_WEIGHTS);
 // Addresses in shared memory to which places in `layer` are added.
-constexpr int QKV = WEIGHTS, REST = WEIGHTS + REST_PLACE - layer::MIX;
+constexpr int QKV = WEIGHTS, FORWARD_REST = WEIGHTS + FORWARD_PLACE - layer::MIX;
+constexpr int BACKWARD_REST = WEIGHTS + BACKWARD_PLACE - layer::MIX;
 
 // The gradients of the first layers, summed over chunks of rows that pass through STAGES stages. A
 // job is 16 rows of a weight's gradient. In one pass every warp has a job, and thirds of FURTHER

@@ -214,7 +214,7 @@ def find_kernel(rule: Rule, env: Env, agent: Agent, precision: Precision) -> Win
     ptx = compile_ptx(
         pathlib.Path(__file__).parent,
         "window.cu",
-        {**sizes.macros(), "TF32": TF32[precision], "PAD_ROWS": 1},
+        {**sizes.macros(), "TF32": TF32[precision]},
     )
     kernel = WindowKernel(VectorLayout(agent, sizes), sizes, launcher(ptx))
     probe(kernel)
