@@ -168,27 +168,19 @@ AT_COMPILE bool fits(int weights, bool keep) {
 }
 constexpr int ONE_PART = most(most(QKV_LENGTH, REST_LENGTH), loss::LENGTH);
 constexpr int BOTH_PARTS = most(QKV_LENGTH + REST_LENGTH, loss::LENGTH);
-constexpr bool KEEP_DECIDE = fits(BOTH_PARTS, true), RESIDENT = fits(BOTH_PARTS, false);
+constexpr bool KEEP_DECIDE = fits(ONE_PART, true), RESIDENT = fits(BOTH_PARTS, KEEP_DECIDE);
 static_assert(fits(ONE_PART, false), "shared memory: the agent is too large for one SM");
-// The place of a layer's weights in a pass, which has `free` floats for them: as long as both parts,
-// and the critic's weights if there is room for them, or all that is free.
-AT_COMPILE int weights_length(int free) {
-  return RESIDENT ? most(BOTH_PARTS, least(free, loss::LENGTH + loss::CRITIC_LENGTH)) : free;
-}
-constexpr int KEPT = KEEP_DECIDE ? DECIDE_LENGTH : 0;
-constexpr int FORWARD_WEIGHTS = weights_length(ROOM - WEIGHTS - KEPT - forward::END);
-constexpr int BACKWARD_WEIGHTS = weights_length(ROOM - WEIGHTS - backward::END - backward::LASTING);
-constexpr bool KEEP_CRITIC = loss::LENGTH + loss::CRITIC_LENGTH <= FORWARD_WEIGHTS;
-constexpr int DECIDE = WEIGHTS + FORWARD_WEIGHTS, FORWARD = DECIDE + KEPT;
-constexpr int BACKWARD = WEIGHTS + BACKWARD_WEIGHTS;
+constexpr int FREE = least(ROOM - WEIGHTS - (KEEP_DECIDE ? DECIDE_LENGTH : 0) - forward::END,
+                           ROOM - WEIGHTS - backward::END - backward::LASTING);
+constexpr int WEIGHTS_LENGTH =
+    RESIDENT ? most(BOTH_PARTS, least(FREE, loss::LENGTH + loss::CRITIC_LENGTH)) : FREE;
+constexpr int REST_PLACE = RESIDENT ? QKV_LENGTH : WEIGHTS_LENGTH - REST_LENGTH;  // `qkv`: 0
+constexpr bool KEEP_CRITIC = loss::LENGTH + loss::CRITIC_LENGTH <= WEIGHTS_LENGTH;
+constexpr int DECIDE = WEIGHTS + WEIGHTS_LENGTH;
+constexpr int FORWARD = DECIDE + (KEEP_DECIDE ? DECIDE_LENGTH : 0), BACKWARD = DECIDE;
 constexpr int LASTING = ROOM - backward::LASTING;
-// `qkv` lies at the beginning of that place, the rest at its end, or behind `qkv`.
-AT_COMPILE int rest_place(int weights) { return RESIDENT ? QKV_LENGTH : weights - REST_LENGTH; }
-constexpr int FORWARD_PLACE = rest_place(FORWARD_WEIGHTS);
-constexpr int BACKWARD_PLACE = rest_place(BACKWARD_WEIGHTS);
 // Addresses in shared memory to which places in `layer` are added.
-constexpr int QKV = WEIGHTS, FORWARD_REST = WEIGHTS + FORWARD_PLACE - layer::MIX;
-constexpr int BACKWARD_REST = WEIGHTS + BACKWARD_PLACE - layer::MIX;
+constexpr int QKV = WEIGHTS, REST = WEIGHTS + REST_PLACE - layer::MIX;
 
 // The gradients of the first layers, summed over chunks of rows that pass through STAGES stages. A
 // job is 16 rows of a weight's gradient. In one pass every warp has a job, and thirds of FURTHER

@@ -37,34 +37,34 @@ DEVICE void keep(const Run& run, int place, int from, int length) {
 // ------------------------------------------------------------------------------ weights of layers
 
 // Asks for as much of a layer's `qkv` as lies outside of the place of the rest, and for the end.
-template <int PLACE> DEVICE void load_qkv(const Run& run, int l) {
+DEVICE void load_qkv(const Run& run, int l) {
   if (!run.issuer || l < 0) return;
   expect(barrier(AT_QKV), 4 * QKV_LENGTH);
-  constexpr int length = least(QKV_LENGTH, PLACE);
+  constexpr int length = least(QKV_LENGTH, REST_PLACE);
   if constexpr (length > 0)
     load_weights(shared + QKV, run.params + l * layer::END, 4 * length, barrier(AT_QKV));
 }
-template <int PLACE> DEVICE void load_qkv_end(const Run& run, int l) {
-  constexpr int length = QKV_LENGTH - PLACE;
+DEVICE void load_qkv_end(const Run& run, int l) {
+  constexpr int length = QKV_LENGTH - REST_PLACE;
   if constexpr (length > 0)
     if (run.issuer && l >= 0)
-      load_weights(shared + QKV + PLACE, run.params + l * layer::END + PLACE, 4 * length,
+      load_weights(shared + QKV + REST_PLACE, run.params + l * layer::END + REST_PLACE, 4 * length,
                    barrier(AT_QKV));
 }
-template <int PLACE> DEVICE void load_rest(const Run& run, int l) {
+DEVICE void load_rest(const Run& run, int l) {
   if (!run.issuer || l < 0) return;
   expect(barrier(AT_REST), 4 * REST_LENGTH);
-  load_weights(shared + WEIGHTS + PLACE, run.params + l * layer::END + layer::MIX,
+  load_weights(shared + REST + layer::MIX, run.params + l * layer::END + layer::MIX,
                4 * REST_LENGTH, barrier(AT_REST));
 }
 // Asks for what comes next, after all threads have used `qkv` or the rest: of these layers, if any.
-template <int PLACE> DEVICE void qkv_used(const Run& run, int next_qkv, int next_rest) {
-  if (!RESIDENT) load_rest<PLACE>(run, next_rest);
-  load_qkv<PLACE>(run, next_qkv);
+DEVICE void qkv_used(const Run& run, int next_qkv, int next_rest) {
+  if (!RESIDENT) load_rest(run, next_rest);
+  load_qkv(run, next_qkv);
 }
-template <int PLACE> DEVICE void rest_used(const Run& run, int next_rest, int next_qkv) {
-  if (RESIDENT) load_rest<PLACE>(run, next_rest);
-  else load_qkv_end<PLACE>(run, next_qkv);
+DEVICE void rest_used(const Run& run, int next_rest, int next_qkv) {
+  if (RESIDENT) load_rest(run, next_rest);
+  else load_qkv_end(run, next_qkv);
 }
 
 // ------------------------------------------------------------------------------ parts of layers
@@ -208,8 +208,8 @@ DEVICE void begin_window(Run& run) {
     expect(barrier(AT_LAST), 4 * DECIDE_LENGTH);
     load_stack(shared + DECIDE, params + param::NEW_MEMO, 4 * DECIDE_LENGTH, barrier(AT_LAST));
   }
-  load_qkv<FORWARD_PLACE>(run, 0), load_qkv_end<FORWARD_PLACE>(run, 0);
-  if (RESIDENT) load_rest<FORWARD_PLACE>(run, 0);
+  load_qkv(run, 0), load_qkv_end(run, 0);
+  if (RESIDENT) load_rest(run, 0);
   const Thread me;
   EACH(i, STEPS * CORE4) {
     shared[window::SEEN + i] = run.observations[i];
@@ -299,7 +299,7 @@ DEVICE void attend(int t) {
 DEVICE void feed_forward() {
   const Thread me;
   if (me.warp >= NODE_TILES) return;
-  const float* w = shared + FORWARD_REST;
+  const float* w = shared + REST;
   float* f = shared + FORWARD;
   const int first = 8 * me.warp + me.row, node = 8 * me.warp + 2 * me.pair;
   float c[SIZE_TILES][4] = {};
@@ -337,7 +337,7 @@ DEVICE void first_layer(Run& run, int t, int l) {
   project();
   if (run.issuer) wait_stores_read<4>();  // not yet: NORMAL1, NORMAL2, WIDE, SCALES of layer l - 1
   fence_shared(), __syncthreads();
-  qkv_used<FORWARD_PLACE>(run, l + 1, l);
+  qkv_used(run, l + 1, l);
   keep(run, stack::QKV + row * QKV_ROW, FORWARD + forward::QKV, NODES * QKV_ROW);
   attend(t);
   if (run.issuer) wait_stores_read<1>();  // not yet: QKV
@@ -347,7 +347,7 @@ DEVICE void first_layer(Run& run, int t, int l) {
   feed_forward();
   if (run.issuer) wait_stores_read<1>();  // not yet: MIX
   fence_shared(), __syncthreads();
-  rest_used<FORWARD_PLACE>(run, l + 1, l + 1);
+  rest_used(run, l + 1, l + 1);
   keep(run, stack::NORMAL1 + row * X_ROW, FORWARD + forward::TOTAL, NODES * X_ROW);
   keep(run, stack::NORMAL2 + row * X_ROW, FORWARD + forward::MIDDLE, NODES * X_ROW);
   keep(run, stack::WIDE + row * H_ROW, FORWARD + forward::WIDE, NODES * H_ROW);
@@ -412,7 +412,7 @@ constexpr int SHARE = HIDDEN4 <= 4 ? 8 : HIDDEN4 <= 8 ? 4 : HIDDEN4 <= 16 ? 2 : 
 DEVICE void feed_forward_core(int t) {
   const Thread me;
   if (me.warp) return;
-  const float* w = shared + FORWARD_REST;
+  const float* w = shared + REST;
   float *record = shared + FORWARD + forward::LAST, x[SPAN];
   spread(me.lane, [&](int i, int c) { x[i] = shared[FORWARD + forward::TOTAL + c]; });
   record[last::SCALES] = normalise_vector(x, me.lane);
@@ -485,7 +485,7 @@ struct MemoryRows {
 // the query is multiplied by their weights; values are computed of the weighted mean of nodes.
 DEVICE void last_layer(Run& run, int t, int next, MemoryRows& rows) {
   const float *x = shared + FORWARD + forward::X, *qkv = shared + QKV;
-  const float *bias = qkv + layer::QKV_BIAS, *rest = shared + FORWARD_REST;
+  const float *bias = qkv + layer::QKV_BIAS, *rest = shared + REST;
   float *record = shared + FORWARD + forward::LAST, *total = shared + FORWARD + forward::TOTAL;
   keep(run, stack::LAST_X + t * NODES * X_ROW, FORWARD + forward::X, NODES * X_ROW);
   await(run, AT_QKV);
@@ -519,7 +519,7 @@ DEVICE void last_layer(Run& run, int t, int next, MemoryRows& rows) {
       [=](int o, float v) { record[last::VALUE + o] = v + bias[2 * HEADS4 + o]; });
   if (run.issuer) wait_stores_read<1>();  // not yet: LAST_X
   __syncthreads();
-  qkv_used<FORWARD_PLACE>(run, next, FIRST);
+  qkv_used(run, next, FIRST);
   rows.load(run.params);
   await(run, AT_REST);
   multiply<SIZE8, HEADS4>(
@@ -592,7 +592,7 @@ DEVICE void forward_pass(Run& run) {
     last_layer(run, t, next, rows);
     if (KEEP_DECIDE && t == 0) await(run, AT_LAST);
     fence_shared(), __syncthreads();
-    rest_used<FORWARD_PLACE>(run, next, next);
+    rest_used(run, next, next);
     if (next < 0) load_critic(run);
     keep(run, stack::LAST + t * last::END, FORWARD + forward::LAST, last::END);
     decide(run, t, rows);
@@ -883,7 +883,7 @@ DEVICE void normalise_vector_back(float* d, const float* normal, float scale, in
 DEVICE void feed_forward_core_back(int t, const MemoColumns& columns) {
   const Thread me;
   if (me.warp) return;
-  const float *w = shared + BACKWARD_REST, *record = shared + BACKWARD + backward::LAST;
+  const float *w = shared + REST, *record = shared + BACKWARD + backward::LAST;
   const float* partial = shared + BACKWARD + backward::PARTIAL;
   float *out = shared + BACKWARD + backward::D_LAST, d[SPAN];
   spread(me.lane, [&](int i, int c) {
@@ -935,7 +935,7 @@ DEVICE void look_back() {
 
 // Back through the last layer, from the Core to all nodes.
 DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
-  const float *rest = shared + BACKWARD_REST, *qkv = shared + QKV, *x = shared + BACKWARD + backward::LAST_X;
+  const float *rest = shared + REST, *qkv = shared + QKV, *x = shared + BACKWARD + backward::LAST_X;
   float *d = shared + BACKWARD + backward::D_LAST, *dy = shared + BACKWARD + backward::DY;
   float *partial = shared + BACKWARD + backward::PARTIAL,
         *d_mean = shared + BACKWARD + backward::D_MEAN;
@@ -947,7 +947,7 @@ DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
   const Columns<SIZE, HEADS4> mix = {};
   mix.multiply(rest + layer::MIX, HEADS_ROW, d + last::D_TOTAL, partial);
   __syncthreads();
-  rest_used<BACKWARD_PLACE>(run, FIRST ? FIRST - 1 : t ? 0 : -1, FIRST);
+  rest_used(run, FIRST ? FIRST - 1 : t ? 0 : -1, FIRST);
   {
     const Thread me;
     EACH(i, HEADS4) d[last::D_VALUE + i] = mix.total(partial, i);
@@ -978,7 +978,7 @@ DEVICE void last_layer_back(Run& run, int t, const MemoColumns& columns) {
   query.multiply(qkv, SIZE_ROW, d + last::D_QUERY, partial);
   fence_shared(), __syncthreads();
   const int next = FIRST ? FIRST - 1 : t ? 0 : -1;
-  qkv_used<BACKWARD_PLACE>(run, next, next);
+  qkv_used(run, next, next);
   keep(run, stack::D_LAST + t * last::D_END, BACKWARD + backward::D_LAST, last::D_END);
   {
     const Thread me;
@@ -1002,7 +1002,7 @@ DEVICE void norm_back(int c, const float* dy, const float* normal, float* gain, 
 // `mix_back`.
 DEVICE void feed_forward_back(int l) {
   const Thread me;
-  const float* w = shared + BACKWARD_REST;
+  const float* w = shared + REST;
   float *b = shared + BACKWARD, *norms = shared + LASTING + backward::NORMS + l * 5 * SIZE8;
   if (me.warp >= NODE_TILES) {  // the other warps
     for (int c = me.id - 32 * NODE_TILES; c < SIZE8; c += THREADS - 32 * NODE_TILES)
@@ -1045,7 +1045,7 @@ DEVICE void mix_back(int l) {
   for (int item = me.warp; item < TILES * NODE_TILES; item += WARPS) {
     const int first = 16 * (item / NODE_TILES), node = 8 * (item % NODE_TILES);
     float c[1][4] = {};
-    product_back<1, 1, SIZE8>(c, shared + BACKWARD_REST + layer::MIX + me.pair * HEADS_ROW + first + me.row,
+    product_back<1, 1, SIZE8>(c, shared + REST + layer::MIX + me.pair * HEADS_ROW + first + me.row,
                               HEADS_ROW, b + backward::D_TOTAL + (node + me.row) * DX_ROW + me.pair,
                               DX_ROW);
     entries(me, c[0], [&](int row, int column, float v) {
@@ -1195,7 +1195,7 @@ DEVICE void first_layer_back(Run& run, int t, int l, int next, MemoColumns& colu
   if (run.issuer) wait_stores_read<3>();  // not yet: these three
   __syncthreads();
   if (t_then >= 0) load_layer(run, layer_then, t_then);
-  rest_used<BACKWARD_PLACE>(run, next, l);
+  rest_used(run, next, l);
   await(run, AT_HEADS);
   attend_back(t);
   __syncthreads();
@@ -1208,7 +1208,7 @@ DEVICE void first_layer_back(Run& run, int t, int l, int next, MemoColumns& colu
   if (MEMOS && l == 0) columns.embedding.load(run.params + param::EMBED_MEMORY, MEMORY_ROW);
   project_back();
   __syncthreads();
-  qkv_used<BACKWARD_PLACE>(run, next, next);
+  qkv_used(run, next, next);
   if (MEMOS && l == 0) columns.memo.load(run.params + param::NEW_MEMO, SIZE_ROW);
   add_parts(t, l);
   if (run.issuer) wait_stores_read<0>();
@@ -1218,7 +1218,7 @@ DEVICE void first_layer_back(Run& run, int t, int l, int next, MemoColumns& colu
 
 // All steps of a window, from the last to the first.
 DEVICE void backward_pass(Run& run) {
-  load_rest<BACKWARD_PLACE>(run, FIRST), load_qkv<BACKWARD_PLACE>(run, FIRST), load_last(run, STEPS - 1);
+  load_rest(run, FIRST), load_qkv(run, FIRST), load_last(run, STEPS - 1);
   if (FIRST) load_layer(run, FIRST - 1, STEPS - 1), load_heads(run, FIRST - 1, STEPS - 1);
   MemoColumns columns;
 #pragma unroll 1
