@@ -16,8 +16,8 @@ from wmg import registry
 from wmg.config import Config, Hyper
 from wmg.learn.a3c import A3C
 from wmg.learn.host import empty_env, on_host
-from wmg.learn.kernels.nvrtc import NoKernel
-from wmg.learn.kernels.window import Unsuitable, WindowKernel, find_kernel
+from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
+from wmg.learn.kernels.window import WindowKernel, find_kernel
 from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester

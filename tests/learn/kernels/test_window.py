@@ -18,7 +18,8 @@ from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn.a3c import A3C
 from wmg.learn.kernels import window
 from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
-from wmg.learn.kernels.window import Unsuitable, WindowKernel, suit
+from wmg.learn.kernels.nvrtc import Unsuitable
+from wmg.learn.kernels.window import WindowKernel, suit
 from wmg.paper import find_preset
 from wmg.runs import hardware
 from wmg.runs.task import make_task, stack_hypers

@@ -27,6 +27,10 @@ class NoKernel(Exception):
     """Why a kernel cannot be used here."""
 
 
+class Unsuitable(NoKernel):
+    """The kernel is not made for this: nothing is wrong."""
+
+
 def compile_ptx(folder: pathlib.Path, name: str, macros: dict[str, int]) -> str:
     """The PTX of a source file with these macros, from the cache if it was compiled before."""
     sources = {path.name: path.read_bytes() for path in sorted(folder.glob("*.cu*"))}
@@ -53,7 +57,7 @@ def find_library() -> ctypes.CDLL:
                 return ctypes.CDLL(path)
         except OSError:
             continue
-    raise NoKernel("NVRTC is not installed; it is part of jax[cuda13]")
+    raise Unsuitable("NVRTC is not installed; it is part of jax[cuda13]")
 
 
 def version(library: ctypes.CDLL) -> tuple[int, int]:
@@ -80,7 +84,7 @@ def run_nvrtc(
         given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if library.nvrtcCompileProgram(program, len(options), given):
             log = read(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
-            raise NoKernel(first_error(log))
+            raise refusal(log)
         ptx = read(library.nvrtcGetPTXSize, library.nvrtcGetPTX, program)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
@@ -102,11 +106,12 @@ def check(code: int) -> None:
         raise NoKernel(f"NVRTC failed with error {code}")
 
 
-def first_error(log: str) -> str:
-    """The first error of a compiler's log, such as a size that does not fit."""
+def refusal(log: str) -> NoKernel:
+    """The first error of a compiler's log. Sizes that do not fit fail a static assertion."""
     errors = [line for line in log.splitlines() if "error" in line]
     message = re.sub(r"^.*?error:\s*", "", errors[0] if errors else log.strip()[:200])
-    return re.sub(r'^static assertion failed with "(.*)"$', r"\1", message)
+    asserted = re.search(r'^static assertion failed with "(.*)"$', message)
+    return Unsuitable(asserted.group(1)) if asserted else NoKernel(message)
 
 
 def exported(ptx: str, name: str) -> int:

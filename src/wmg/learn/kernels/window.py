@@ -24,7 +24,7 @@ from wmg.envs.pathfinding.state import PathfindingState
 from wmg.learn import optimizer
 from wmg.learn.a3c import A3C, window_keys
 from wmg.learn.kernels.layout import Sizes, VectorLayout, sizes_of, up
-from wmg.learn.kernels.nvrtc import NoKernel, compile_ptx, exported
+from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable, compile_ptx, exported
 from wmg.learn.rule import Rule
 from wmg.types import Agent, Env, Run, Scene, Totals
 
@@ -38,10 +38,6 @@ TARGET = "__gpu$xla.gpu.ptx"
 Launch = Callable[..., tuple[Array, ...]]
 """The kernel: params, mu, nu, noise, observations, answers, hyper, schedule and windows in; params,
 mu, nu, work, totals and done out. `window.cu` describes them."""
-
-
-class Unsuitable(NoKernel):
-    """The kernel is not made for this: nothing is wrong."""
 
 
 class Going(eqx.Module):
