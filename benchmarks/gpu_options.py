@@ -1,4 +1,4 @@
-"""Training speed on a GPU with and without `hardware.gpu_options`, in alternation in one process.
+"""Training speed on a GPU with and without `xla_options.for_gpu`, in alternation in one process.
 
     python benchmarks/gpu_options.py pathfinding/wmg babyai/level1/wmg-factored --out FOLDER
 
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg.paper import find_preset
-from wmg.runs import hardware
+from wmg.runs import xla_options
 from wmg.runs.task import make_task, stack_hypers
 from wmg.tools import machine
 
@@ -63,13 +63,13 @@ def compare(given: argparse.Namespace) -> None:
     settings = find_preset(name)
     changes = {"runs": given.runs, "precision": given.precision, "goal": None, "kernel": "off"}
     settings = dataclasses.replace(settings, **changes)
-    task, hyper, options = make_task(settings, None), stack_hypers(settings), hardware.gpu_options()
+    task, hyper, options = make_task(settings, None), stack_hypers(settings), xla_options.for_gpu()
     advances = {"default": {}, "options": options}
     if name in given.again:
         advances["default again"] = {}
     after, seconds = {}, {}
     for kind, each in advances.items():
-        hardware.gpu_options = lambda each=each: each
+        xla_options.for_gpu = lambda each=each: each
         jax.clear_caches()
         advances[kind], began = task.advance(), time.perf_counter()
         runs = task.start()
@@ -92,9 +92,7 @@ def compare(given: argparse.Namespace) -> None:
     found |= {"command": f"{command} --precision {given.precision}", "hardware": machine.describe()}
     path = given.out / f"gpu-options-{name.replace('/', '-')}.json"
     path.write_text(json.dumps(found) + "\n")
-    print(
-        name, found["ratio"], found["weights_differ_default_again"], found["weights_differ_options"]
-    )
+    print(json.dumps({key: found[key] for key in ("preset", "ratio", "weights_differ")}))
 
 
 def difference(one: Any, other: Any) -> float:

@@ -14,7 +14,7 @@ from tiny import keys_may_be_split_up  # noqa: F401
 from wmg import config, paper, registry
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn.a3c import A3C
-from wmg.runs import hardware, task, train
+from wmg.runs import hardware, task, train, xla_options
 from wmg.tools import machine
 
 
@@ -131,12 +131,12 @@ def test_runs_split_over_two_devices_agree_with_those_on_one():
     [("x86_64", {"xla_cpu_max_isa": "AVX2"}), ("AMD64", {"xla_cpu_max_isa": "AVX2"}), ("arm", {})],
 )
 def test_programs_for_the_cpu_use_one_thread_and_no_512_bit_code(monkeypatch, processor, widest):
-    monkeypatch.setattr(hardware.platform, "machine", lambda: processor)
+    monkeypatch.setattr(xla_options.platform, "machine", lambda: processor)
     one_thread = {
         "xla_cpu_multi_thread_eigen": False,
         "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
     }
-    assert hardware.cpu_options() == one_thread | widest
+    assert xla_options.for_cpu() == one_thread | widest
 
 
 def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
@@ -147,7 +147,7 @@ def test_no_loop_of_a_program_for_the_cpu_is_split_over_threads():
         program = jax.jit(loops).lower(jnp.zeros((2000, 2000))).compile(compiler_options=options)
         return str(program.as_text())
 
-    assert "outer_dimension_partitions" not in compiled(hardware.cpu_options())
+    assert "outer_dimension_partitions" not in compiled(xla_options.for_cpu())
     if machine.cores() > 1:
         assert "outer_dimension_partitions" in compiled({})
 
@@ -200,3 +200,7 @@ def test_on_a_cpu_the_precision_changes_no_bit():
     same = jax.tree.map(lambda a, b: bool((a == b).all()), agents[0].agent, agents[1].agent)
     assert all(jax.tree.leaves(same))
     assert hardware.computed_precision("tf32") == "float32"
+
+
+def test_options_of_a_gpu_are_for_gpus():
+    assert xla_options.for_gpu() == {}

@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg import config, registry
 from wmg.config import Config
 from wmg.envs.batch import Batch
-from wmg.runs import hardware
+from wmg.runs import hardware, xla_options
 from wmg.runs.task import make_task, stack_hypers
 from wmg.settings import EnvSettings
 from wmg.tools import machine
@@ -56,7 +56,7 @@ def measure_env(
     if not cores <= at_once <= 2**24 or at_once % cores:
         raise BadInput(f"at_once must be a multiple of {cores} up to 2^24, got {at_once}")
     batch = Batch(env, at_once // cores)
-    options = hardware.cpu_options() if hardware.on_cpu() else None
+    options = xla_options.for_cpu() if hardware.on_cpu() else None
     play = jax.jit(play_randomly, donate_argnums=1, compiler_options=options)
     start = jax.jit(start_playing)
     playing = [start(batch, jax.random.key(core)) for core in range(cores)]

@@ -11,7 +11,7 @@ from wmg.config import Config, Goal, Precision
 from wmg.play import evaluate, goal_test
 from wmg.play.goal_test import GoalTest, GoalTester, Play
 from wmg.play.streams import goal_keys
-from wmg.runs import hardware
+from wmg.runs import hardware, xla_options
 from wmg.runs.active_runs import ActiveRuns
 from wmg.types import Agent, Env
 
@@ -92,7 +92,7 @@ def over_agents(
             )
 
     if hardware.on_cpu(backend):
-        one = jax.jit(play, compiler_options=hardware.cpu_options())
+        one = jax.jit(play, compiler_options=xla_options.for_cpu())
 
         def each(
             agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray

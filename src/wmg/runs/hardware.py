@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import platform
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from wmg.config import Hyper, Precision
 from wmg.learn.rule import Rule
+from wmg.runs import xla_options
 from wmg.tools.machine import cores
 from wmg.types import Env, Run, Totals
 
@@ -81,10 +81,10 @@ def over_runs(
             return rule.advance(env, hyper, run, until, batch)
 
     if on_cpu(backend):
-        one = jax.jit(advance, compiler_options=cpu_options(), donate_argnums=2)
+        one = jax.jit(advance, compiler_options=xla_options.for_cpu(), donate_argnums=2)
         return functools.partial(_map_over_cores, one, env)
     if rule.spread == "envs":
-        one = jax.jit(advance, compiler_options=gpu_options(), donate_argnums=2)
+        one = jax.jit(advance, compiler_options=xla_options.for_gpu(), donate_argnums=2)
         return functools.partial(_split_environments, one, env)
 
     def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
@@ -108,35 +108,6 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
         return list(pool.map(work, range(count)))
     finally:  # whoever interrupts does not wait for what is being computed
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def cpu_options() -> dict[str, bool | str]:
-    """No loop split over threads, whose number then does not change the program: a quarter of the
-    time of small networks was splitting. And no 512-bit code, slower for products this small."""
-    options: dict[str, bool | str] = {
-        "xla_cpu_multi_thread_eigen": False,
-        "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
-    }
-    if platform.machine() in ("x86_64", "AMD64"):
-        options["xla_cpu_max_isa"] = "AVX2"
-    return options
-
-
-@functools.cache
-def gpu_options() -> dict[str, bool | str]:
-    """Kernels of a program that do not need each other may run at the same time, if this version
-    of XLA can do that: a tenth to a fifth faster where kernels are small."""
-    options: dict[str, bool | str] = {
-        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-        "xla_gpu_graph_min_graph_size": "1",
-    }
-    if jax.default_backend() != "gpu":
-        return {}
-    try:
-        jax.jit(jnp.negative, compiler_options=options).lower(1.0).compile()
-    except jax.errors.JaxRuntimeError:  # there is no such option
-        return {}
-    return options
 
 
 def sharding_for(count: int) -> jax.sharding.NamedSharding:
@@ -176,7 +147,7 @@ def _split_over_devices(
             out_specs=spread.spec,
             check_vma=False,
         )
-        compiled[count] = jax.jit(sharded, compiler_options=gpu_options(), donate_argnums=2)
+        compiled[count] = jax.jit(sharded, compiler_options=xla_options.for_gpu(), donate_argnums=2)
     # Placed beforehand, so that the first call compiles for what later calls are given.
     until = np.broadcast_to(np.asarray(until, np.int32), count)
     return compiled[count](env, *jax.device_put((hyper, runs, until), spread))

@@ -22,7 +22,7 @@ from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host
-from wmg.runs import hardware
+from wmg.runs import hardware, xla_options
 from wmg.runs.goals import goal_tester
 from wmg.runs.hardware import Advance
 from wmg.tools.errors import BadInput
@@ -171,7 +171,7 @@ class HostTask(Task):
 @functools.cache
 def _compile() -> Callable[..., Callable]:
     if hardware.on_cpu():
-        return functools.partial(jax.jit, compiler_options=hardware.cpu_options())
+        return functools.partial(jax.jit, compiler_options=xla_options.for_cpu())
     return jax.jit
 
 
