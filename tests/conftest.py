@@ -1,6 +1,8 @@
 """Strictness for every test: a warning is an error, and no random key is used twice."""
 
 import collections
+import contextlib
+import ctypes
 import functools
 import gc
 import hashlib
@@ -25,9 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests compile much and run little of it; commands that they start read the variables.
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     jax.config.update("jax_disable_most_optimizations", True)
-    if jax.__version_info__ < (0, 11):  # later ones end the process: they do not know the option
+    if jax.__version_info__ < (0, 11):  # later ones end the process: they do not know all options
         given = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
+        quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        os.environ["XLA_FLAGS"] = f"{given} {quick}"
     if "WMG_TEST_CACHE" not in os.environ:  # not so in workers, which share the folder
         os.environ["WMG_TEST_CACHE"] = tempfile.mkdtemp(prefix="wmg-tests-")
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop("WMG_TEST_CACHE")))
@@ -51,6 +54,8 @@ def forget_programs():
     if statm.exists() and int(statm.read_text().split()[1]) * resource.getpagesize() > MEMORY:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # without it the memory is kept
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
