@@ -1,12 +1,20 @@
 """Strictness for every test: a warning is an error, and no random key is used twice."""
 
 import collections
+import contextlib
+import ctypes
+import functools
 import gc
+import hashlib
 import os
 import pathlib
 import resource
+import shutil
+import tempfile
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 LONG = ("test_examples",)
@@ -19,10 +27,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # Tests compile much and run little of it; commands that they start read the variables.
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     jax.config.update("jax_disable_most_optimizations", True)
-    if jax.__version_info__ < (0, 11):  # later ones end the process: they do not know the option
+    if jax.__version_info__ < (0, 11):  # later ones end the process: they do not know all options
         given = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{given} --xla_cpu_use_fusion_emitters=false"
+        quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        os.environ["XLA_FLAGS"] = f"{given} {quick}"
+    if "WMG_TEST_CACHE" not in os.environ:  # not so in workers, which share the folder
+        os.environ["WMG_TEST_CACHE"] = tempfile.mkdtemp(prefix="wmg-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop("WMG_TEST_CACHE")))
     config.addinivalue_line("filterwarnings", "error")
+    # One process may read a program while another one writes it, and then compiles it itself.
+    config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache")
     jax.config.update("jax_debug_key_reuse", True)
 
 
@@ -40,3 +54,52 @@ def forget_programs():
     if statm.exists() and int(statm.read_text().split()[1]) * resource.getpagesize() > MEMORY:
         jax.clear_caches()
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # without it the memory is kept
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def trainings_share_programs():
+    """Trainings and goal tests of one process share traced programs and equal starts of runs.
+
+    `train` traces its programs anew each time, which takes longer than a short training.
+    """
+    from wmg.runs import hardware, task  # only now: with their types checked
+
+    kind, made = task.CompiledTask, {}
+    real_start, real_advance, real_tester = task.start_runs, kind.advance, kind.tester
+    copied = jax.jit(lambda runs: jax.tree.map(jnp.copy, runs))
+
+    def start_runs(settings, env):
+        key = settings.agent, task.rule_for(settings), settings.seed, settings.runs, digest(env)
+        if key in made:
+            return copied(made[key])
+        runs = real_start(settings, env)
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(runs)):
+            made[key] = copied(runs)
+        return runs
+
+    def advance(self):
+        key = "advance", self.rule, self.settings.precision, hardware.on_cpu()
+        program = made.setdefault(key, real_advance(self))
+        return functools.partial(program.func, *program.args[:-1], self.env)
+
+    def tester(self):
+        found = real_tester(self)
+        if found is not None:
+            key = "play", digest(self.env), self.settings.precision, hardware.on_cpu()
+            found.play = made.setdefault(key, found.play)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "start_runs", start_runs)
+        patch.setattr(kind, "advance", advance)
+        patch.setattr(kind, "tester", tester)
+        yield
+
+
+def digest(tree):
+    """The structure of a PyTree and a hash of its arrays."""
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = [(x.shape, str(x.dtype), x.tobytes()) for x in map(np.asarray, leaves)]
+    return structure, hashlib.sha256(repr(arrays).encode()).digest()

@@ -1,20 +1,17 @@
 """Runs so small that a test can afford to train them, and ways to look at what they left.
 
-Importing this keeps compiled programs in a folder of the test session, which the commands
-that a test starts use too: the same program is compiled once.
+Importing this keeps compiled programs in a folder that all processes of a test session share, the
+commands that a test starts among them: the same program is compiled once.
 """
 
-import atexit
 import contextlib
 import functools
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -31,10 +28,9 @@ from wmg.config import Config
 from wmg.runs import task, train
 from wmg.runs.result import Result
 
-CACHE = tempfile.mkdtemp(prefix="wmg-tests-")
-atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+CACHE = os.environ["WMG_TEST_CACHE"]  # conftest.py makes the folder
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 AGENT = WMGSettings(slots=3, memo_size=8, layers=2, heads=2, head_size=4, hidden=4, actor_critic=8)
 FLAGS = [
@@ -61,7 +57,7 @@ def settings(**changes) -> Config:
 @functools.cache
 def trained() -> pathlib.Path:
     """A run folder with two finished runs, made once. Copy it before changing anything."""
-    folder = pathlib.Path(CACHE, "trained")
+    folder = pathlib.Path(CACHE, f"trained-{os.getpid()}")
     assert train.train(settings(runs=2), folder).finished
     return folder
 

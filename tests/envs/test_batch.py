@@ -59,7 +59,7 @@ def test_where_an_episode_ended_a_new_one_is_at_its_start():
     assert (states.time[over] == 0).all() and (states.last_action[over] == -1).all()
     env = BabyAI("GoToLocal", "factored", "binary")
     fresh = jax.tree.map(lambda leaf: leaf[over], states)
-    want = jax.vmap(env.observe)(fresh)
+    want = jax.jit(jax.vmap(env.observe))(fresh)
     jax.tree.map(lambda a, b: np.testing.assert_array_equal(a[over], b), seen, want)
 
 
@@ -96,7 +96,7 @@ def test_new_episodes_are_distributed_as_the_first():
 def test_all_episodes_may_end_at_once(size):
     """In Pathfinding they do."""
     batch = Batch(Pathfinding(3, 2), size)
-    state, _ = batch.reset(jax.random.key(0))
+    state, _ = jax.jit(batch.reset)(jax.random.key(0))
     step = jax.jit(batch.step)
     actions = jnp.zeros(size, jnp.int32)
     for time in range(1, 9):

@@ -435,7 +435,7 @@ class Normed(Learner):
 def test_a_window_that_stops_with_its_episode_is_that_of_a_scan(kind):
     env, tiny = (
         Errand(),
-        WMGSettings(slots=3, memo_size=4, layers=2, heads=2, head_size=4, hidden=4),
+        WMGSettings(slots=3, memo_size=4, layers=1, heads=2, head_size=4, hidden=4),
     )
     agent = kind(registry.make_agent(tiny, env.spec, jax.random.key(0)))
     t_max, hyper = env.spec.max_steps - 1, Hyper(learning_rate=0.01, adam_eps=0.01)

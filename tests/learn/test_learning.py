@@ -38,8 +38,9 @@ def train(env, hyper, run, until, t_max):
     return A3C(t_max).advance(env, hyper, run, until)
 
 
-nr_wmg = functools.partial(tiny_wmg, memory="observations")
-AGENTS = pytest.mark.parametrize("kind", [tiny_wmg, tiny_gru])
+wmg = functools.partial(tiny_wmg, layers=1)
+nr_wmg = functools.partial(wmg, memory="observations")
+AGENTS = pytest.mark.parametrize("kind", [wmg, tiny_gru])
 
 
 def learned(env, kind, steps, t_max, seed=0):
@@ -73,7 +74,7 @@ def test_the_value_predicts_a_reward_that_is_shown(kind):
 
 @pytest.mark.parametrize("t_max", [1, 2])
 def test_the_value_of_a_later_reward_is_discounted(t_max):
-    see = learned(PaysAtTheEnd(length=2), tiny_wmg, steps=3000, t_max=t_max)
+    see = learned(PaysAtTheEnd(length=2), wmg, steps=3000, t_max=t_max)
     shown = [core(0, 1), core(1, 1)]
     values = [see(shown[:1])[1], see(shown)[1]]
     np.testing.assert_allclose(values, [0.5, 1], atol=0.1)
@@ -97,13 +98,13 @@ def right_answers(see, length):
     return [see([core(cue, 0), *rest])[0][action] for cue, action in ((-1, 0), (1, 1))]
 
 
-@pytest.mark.parametrize("kind", [tiny_wmg, tiny_gru, nr_wmg])
+@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
 def test_a_cue_is_remembered_within_a_window(kind):
     see = learned(AsksLater(length=3, actions=2), kind, steps=6000, t_max=3)
     assert min(right_answers(see, 3)) > 0.9
 
 
-@pytest.mark.parametrize("kind", [tiny_wmg, tiny_gru, nr_wmg])
+@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
 def test_a_cue_is_remembered_across_windows(kind):
     # No gradient reaches the Memo that holds the cue; random weights write one that differs
     # with the cue, and the later window learns to read it.
@@ -112,7 +113,7 @@ def test_a_cue_is_remembered_across_windows(kind):
 
 
 def test_without_memory_a_cue_that_is_gone_cannot_be_answered():
-    none = functools.partial(tiny_wmg, memory="none")
+    none = functools.partial(wmg, memory="none")
     see = learned(AsksLater(length=2, actions=2), none, steps=1000, t_max=2)
     np.testing.assert_allclose(sum(right_answers(see, 2)), 1, atol=1e-5)
 

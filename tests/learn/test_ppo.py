@@ -1,6 +1,7 @@
 """Many environments at once, against one at a time and against plain restatements."""
 
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -38,7 +39,7 @@ def advantages(rollout, ahead, trace):
 @pytest.fixture(scope="module")
 def played():
     """Two environments that remember a cue for three steps, five steps each: one end."""
-    agent = tiny_wmg(LATER.spec, 0)
+    agent = tiny_wmg(LATER.spec, 0, layers=1)
     # Not the first policy, which is uniform whatever it remembers.
     heads = jax.random.normal(jax.random.key(5), agent.actor_critic.policy.weight.shape)
     agent = eqx.tree_at(lambda a: a.actor_critic.policy.weight, agent, heads)
@@ -189,12 +190,16 @@ def test_an_action_that_has_become_much_likelier_is_not_pushed_further(played, s
     assert bool(jnp.any(slope.actor_critic.policy.weight != 0)) == moves
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def advance(rule, env, hyper, run, until):
+    return rule.advance(env, hyper, run, until)
+
+
 def rounds(env, kind, settings, count, hyper=HYPER, t_max=4, precision="float32"):
     agent = kind(env.spec, 0)
     rule = PPO(t_max, settings, precision)
     run = jax.jit(lambda: rule.start(env, agent, jax.random.key(0)))()
-    until = jnp.array(count * settings.envs * t_max)
-    return jax.jit(rule.advance)(env, hyper, run, until)
+    return advance(rule, env, hyper, run, jnp.array(count * settings.envs * t_max))
 
 
 MANY = Batched(envs=16, passes=2, minibatches=4, trace=0.95, normalise=True)
@@ -219,7 +224,7 @@ def test_what_an_episode_showed_is_remembered_to_its_end_and_not_beyond():
     run, totals = rounds(PAIR, tiny_wmg, MANY, 100)
     assert int(totals.steps) == int(run.steps) == 100 * 16 * 4
     assert int(run.optimizer.count) == 100 * MANY.updates == 800
-    _, last = jax.jit(PPO(4, MANY).advance)(PAIR, HYPER, run, run.steps + 20 * 16 * 4)
+    _, last = advance(PPO(4, MANY), PAIR, HYPER, run, run.steps + 20 * 16 * 4)
     assert last.reward / last.episodes > 0.95
 
 
@@ -234,7 +239,8 @@ def test_a_run_that_explodes_keeps_the_weights_it_had_before_the_round():
 def test_in_bfloat16_an_agent_says_nearly_the_same_and_keeps_what_it_is_given_in_float32(kind):
     agent = kind(LATER.spec, 0)
     one_of_each = jax.tree.map(lambda x: x[None], (core(1, 0), agent.initial_memory()))
-    low, high = (in_precision(agent, p)(*one_of_each) for p in ("bfloat16", "float32"))
+    say = jax.jit(lambda p: in_precision(agent, p)(*one_of_each), static_argnums=0)
+    low, high = (say(p) for p in ("bfloat16", "float32"))
     for one, other in zip(*map(jax.tree.leaves, (low, high)), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, atol=0.03)

@@ -17,6 +17,8 @@ from wmg.learn.a3c import A3C
 from wmg.runs import hardware, task, train, xla_options
 from wmg.tools import machine
 
+ONE_LAYER = dataclasses.replace(tiny.AGENT, layers=1)
+
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
     env = registry.make_env(PathfindingSettings())
@@ -36,12 +38,12 @@ def test_no_number_seed_or_step_count_compiles_anew(caplog):
     assert compiled == [] and advance.args[0]._cache_size() == 1
 
 
-def start_batch(runs):
+def start_batch(runs, agent=ONE_LAYER):
     env = registry.make_env(PathfindingSettings(nodes=3))
     some = tiny.settings(
         runs=runs,
         env=PathfindingSettings(nodes=3),
-        agent=dataclasses.replace(tiny.AGENT, layers=1),
+        agent=agent,
         vary=(f"learning_rate={','.join(['1e-3'] * runs)}",),
     )
     return env, task.start_runs(some, env), task.stack_hypers(some)
@@ -84,13 +86,14 @@ SHARDED = """
 import logging, jax, numpy as np
 import tiny
 from runs import test_hardware as test_parallel
+from wmg.agents.gru.settings import GRUSettings
 from wmg.learn.a3c import A3C
 from wmg.play.streams import goal_keys
 from wmg.runs import hardware as parallel
 from wmg.config import Goal
 from wmg.runs.active_runs import ActiveRuns
 from wmg.runs.goals import goal_tester
-env, runs, hyper = test_parallel.start_batch(4)
+env, runs, hyper = test_parallel.start_batch(4, GRUSettings(2, 2, 2))
 records, handler = [], logging.Handler()
 handler.emit = lambda record: records.append(record.getMessage())
 logging.getLogger("jax").addHandler(handler)

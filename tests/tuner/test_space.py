@@ -61,10 +61,20 @@ PRESETS = {
 }
 
 
+KINDS = {
+    (type(settings.env), settings.agent.name, getattr(settings.agent, "memory", None)): preset
+    for preset, settings in PRESETS.items()
+}
+
+
+@pytest.mark.parametrize("preset", KINDS.values())
+def test_every_value_of_the_papers_grid_is_a_setting_of_that_agent(preset):
+    space.check(PRESETS[preset], space.paper_grid(PRESETS[preset]))
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_settings_that_the_paper_found_are_on_its_grid(preset):
     grid = space.paper_grid(PRESETS[preset])
-    space.check(PRESETS[preset], grid)
     for name, value in space.current(PRESETS[preset], list(grid)).items():
         assert value in grid[name], f"{name} {value}"
 

@@ -16,8 +16,12 @@ from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
 BABYAI = EnvSpec(ObservationSpec(47, image=(7, 7, 3)), 7, 64, "success")
 TINY = EnvSpec(ObservationSpec(5, image=(7, 7, 3)), 4, 64, "success")
 SETTINGS = CNNGRUSettings(channels=(3, 4, 5), embedding=6, size=7, actor_critic=8)
-AGENT = plain.shaken(build(SETTINGS, TINY), by=0.2)
 draw = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return plain.shaken(build(SETTINGS, TINY), by=0.2)
 
 
 def observe():
@@ -63,9 +67,9 @@ def pooled(x):
     return out
 
 
-def test_the_network_equals_plain_loops():
+def test_the_network_equals_plain_loops(agent):
     image = observe().image
-    cnn = AGENT.cnn
+    cnn = agent.cnn
     x = looped(cnn.third, looped(cnn.second, pooled(looped(cnn.first, np.asarray(image)))))
     assert x.shape == (1, 1, 5) and x.any()
     np.testing.assert_allclose(cnn(image), x[0, 0], rtol=1e-4, atol=1e-4)
@@ -75,12 +79,13 @@ def test_the_network_equals_plain_loops():
 def test_network_and_gradient_equal_those_of_jaxs_convolution(shape):
     cnn = plain.shaken(CNN.create(shape[2], (3, 4, 5), key=jax.random.key(0)), by=0.2)
     image = jnp.asarray(draw.integers(0, 8, shape), jnp.float32)
-    out = cnn(image)
+    out = jax.jit(CNN.__call__)(cnn, image)
     assert out.shape == (CNN.features(shape[0], shape[1], 5),)
-    np.testing.assert_allclose(out, by_convolution(cnn, image), rtol=1e-4, atol=1e-4)
+    wanted = jax.jit(by_convolution)(cnn, image)
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
     mine, theirs = (
-        jax.tree.leaves(jax.grad(lambda cnn, run=run: (run(cnn, image) ** 2).sum())(cnn))
+        jax.tree.leaves(jax.jit(jax.grad(lambda cnn, run=run: (run(cnn, image) ** 2).sum()))(cnn))
         for run in (CNN.__call__, by_convolution)
     )
     for got, wanted in zip(mine, theirs, strict=True):
@@ -102,32 +107,32 @@ def test_pooling_leaves_out_an_odd_row_and_column():
     np.testing.assert_array_equal(pool(jnp.asarray(x)), pooled(x).astype(np.float32))
 
 
-def test_the_agent_joins_image_and_vector_then_remembers_then_decides():
-    h = AGENT.initial_memory()
+def test_the_agent_joins_image_and_vector_then_remembers_then_decides(agent):
+    h = agent.initial_memory()
     assert h.shape == (7,) and (h == 0).all()
     step = jax.jit(lambda agent, observation, h: agent(observation, h))
     for _ in range(2):
         seen = observe()
-        output = step(AGENT, seen, h)
-        embedded = plain.linear(AGENT.embedding, np.asarray(seen.core))
-        joined = np.concatenate([by_convolution(AGENT.cnn, seen.image), embedded])
-        h = plain.gru_cell(AGENT.cell, joined, np.asarray(h))
-        logits, value = plain.actor_critic(AGENT.actor_critic, h)
+        output = step(agent, seen, h)
+        embedded = plain.linear(agent.embedding, np.asarray(seen.core))
+        joined = np.concatenate([by_convolution(agent.cnn, seen.image), embedded])
+        h = plain.gru_cell(agent.cell, joined, np.asarray(h))
+        logits, value = plain.actor_critic(agent.actor_critic, h)
         np.testing.assert_allclose(output.memory, h, atol=1e-5)
         np.testing.assert_allclose(output.logits, logits, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(output.value, value, rtol=1e-4, atol=1e-5)
         h = output.memory
 
 
-def test_every_layer_can_have_its_weight_gradient_deferred():
+def test_every_layer_can_have_its_weight_gradient_deferred(agent):
     step = lambda agent, memory, seen: (memory, agent(seen, memory).value)  # noqa: E731
     many = jax.tree.map(lambda x: x[None], observe())
-    uses = window.find_uses(step, AGENT, AGENT.initial_memory(), many)
+    uses = window.find_uses(step, agent, agent.initial_memory(), many)
     assert len({use.layer for use in uses}) == 10
 
 
-def test_many_runs_make_no_convolution_when_differentiated():
-    runs, seen = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), (AGENT, observe()))
+def test_many_runs_make_no_convolution_when_differentiated(agent):
+    runs, seen = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), (agent, observe()))
 
     def loss(agent, observation):
         output = agent(observation, agent.initial_memory())

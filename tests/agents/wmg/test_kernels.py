@@ -162,7 +162,7 @@ MANY = Batched(envs=4)
 
 @pytest.fixture(scope="module")
 def agent():
-    shape = {"layers": 2, "heads": 2, "head_size": 16, "hidden": 8, "actor_critic": 8}
+    shape = {"layers": 1, "heads": 2, "head_size": 16, "hidden": 8, "actor_critic": 8}
     memory = {"memory": "memos", "slots": 3, "memo_size": 8, "start": "empty", "age": "added"}
     return WMG(
         PROBE.spec.observation, 2, **shape, **memory, shared_heads=True, key=jax.random.key(0)

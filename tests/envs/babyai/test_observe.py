@@ -55,8 +55,9 @@ def all_poses():
 
 
 def test_the_image_is_what_lies_in_the_view(all_poses):
-    images = jax.jit(jax.vmap(image))(all_poses)
-    for got, (x, y, d), where in zip(images, POSES, all_poses.position[:, 0], strict=True):
+    images = np.asarray(jax.jit(jax.vmap(image))(all_poses))
+    places = np.asarray(all_poses.position)[:, 0]
+    for got, (x, y, d), where in zip(images, POSES, places, strict=True):
         things = {tuple(where.tolist()): (4 + TYPES.index("key"), 1, 0)}
         np.testing.assert_array_equal(got, plain_image((x, y), d, things))
 
