@@ -20,13 +20,15 @@ def shaken(model, seed=0, by=0.5):
 
 
 def linear(layer, x):
-    return np.array([np.dot(row, x) for row in np.asarray(layer.weight)]) + layer.bias
+    weight, bias = map(np.asarray, (layer.weight, layer.bias))
+    return np.array([np.dot(row, x) for row in weight]) + bias
 
 
 def layer_norm(norm, x):
     mean = sum(x) / len(x)
     variance = sum((x - mean) ** 2) / len(x)
-    return (x - mean) / math.sqrt(variance + 1e-12) * norm.gain + norm.bias
+    gain, bias = map(np.asarray, (norm.gain, norm.bias))
+    return (x - mean) / math.sqrt(variance + 1e-12) * gain + bias
 
 
 def softmax(scores):

@@ -20,10 +20,10 @@ from wmg.types import Agent, Env, EnvSpec, Observation, ObservationSpec, Output,
 
 @functools.cache
 def depth(n, nodes=7, seed=1):
-    """Depth-n on 5,000 episodes: always as many, so that each is compiled once."""
+    """Depth-n on 2,500 episodes: always as many, so that each is compiled once."""
     env = registry.make_env(PathfindingSettings(nodes=nodes))
     agent = registry.make_agent(DepthSettings(depth=n, nodes=nodes), env.spec, jax.random.key(0))
-    return env.spec, evaluate.evaluate(env, agent, seed, 5000)
+    return env.spec, evaluate.evaluate(env, agent, seed, 2500)
 
 
 class Leaning(Agent[None]):

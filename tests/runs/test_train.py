@@ -117,7 +117,7 @@ def test_log_lines_after_the_last_checkpoint_are_cut_on_resume(whole, tmp_path):
 
 
 def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(tmp_path, capsys):
-    longer = ["--steps=9000", "--report-every=180", "--runs=2", "--seed=7"]
+    longer = ["--steps=5000", "--report-every=100", "--runs=2", "--seed=7"]
     args = ["train", "pathfinding/wmg", *tiny.FLAGS[:-2], *longer]
     folder, state = tmp_path / "killed", tmp_path / "killed" / runfolder.STATE
     draw = random.Random(20)
@@ -128,7 +128,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_was_not(tmp_path, capsys):
         # Once before anything was saved; then at some moment after a new checkpoint.
         ready = folder.exists if kill == 0 else lambda old=saved: written(state) != old
         wait_for(ready)
-        time.sleep(draw.uniform(0.0, 0.5) if kill else 0.0)
+        time.sleep(draw.uniform(0.0, 0.25) if kill else 0.0)
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL

@@ -30,9 +30,17 @@ def state_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A storage without a study: making its tables takes longer than most tests."""
+    path = tmp_path_factory.mktemp("tables") / "tune.db"
+    optuna.storages.RDBStorage(f"sqlite:///{path}").remove_session()
+    return path
+
+
 @pytest.fixture
-def storage(tmp_path):
-    return str(tmp_path / "tune.db")
+def storage(tables, tmp_path):
+    return str(shutil.copy(tables, tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -499,7 +507,7 @@ def wait_for(condition, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.1)
+        time.sleep(0.5)  # to open a storage costs more than the workers do
 
 
 def check_killed(storage, folder, processes, killed):

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 
+import jax
 import numpy as np
 
 from wmg.envs.babyai.env import Layout
@@ -92,9 +93,19 @@ class Recording:
         return int(self.lengths.sum())
 
 
+def without_keys():
+    """A context for code that uses no random keys: the check of their reuse is slow."""
+    return jax.debug_key_reuse(False)
+
+
 def record(level, episodes, first_seed=0, facing=False):
     """Episodes of minigrid, by turns with uniform and with meddling actions; if asked for, with
     something right before the agent at the start."""
+    with without_keys():
+        return _record(level, episodes, first_seed, facing)
+
+
+def _record(level, episodes, first_seed, facing):
     from wmg.interop.minigrid import copy_level  # late, where minigrid may be missing
 
     env, draw = make(level), np.random.default_rng(first_seed)
@@ -156,7 +167,8 @@ def load(level, path=GOLDEN):
     for layout in layouts:
         layout["things"] = tuple(map(tuple, layout["things"]))
         layout["agent"], layout["targets"] = tuple(layout["agent"]), tuple(layout["targets"])
-    fields["layouts"] = [Layout(**layout) for layout in layouts]
+    with without_keys():
+        fields["layouts"] = [Layout(**layout) for layout in layouts]
     fields["missions"] = fields["missions"].tolist()
     fields["images"] = fields["images"].astype(np.int32)
     return Recording(**fields)

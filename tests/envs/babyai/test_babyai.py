@@ -49,7 +49,9 @@ def player(level):
 
 
 def stacked(layouts):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state() for one in layouts])
+    with live.without_keys():
+        states = [jax.tree.map(np.asarray, one.state()) for one in layouts]
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *states)
 
 
 def compare(level, recording, every=3):
