@@ -77,7 +77,7 @@ def compare(given: argparse.Namespace) -> None:
         jax.block_until_ready(after[kind])
         seconds[kind] = round(time.perf_counter() - began, 1)
     found = {
-        "preset": name,
+        "name": name,
         "runs": given.runs,
         "precision": given.precision,
         "options": options,
@@ -92,7 +92,7 @@ def compare(given: argparse.Namespace) -> None:
     found |= {"command": f"{command} --precision {given.precision}", "hardware": machine.describe()}
     path = given.out / f"gpu-options-{name.replace('/', '-')}.json"
     path.write_text(json.dumps(found) + "\n")
-    print(json.dumps({key: found[key] for key in ("preset", "ratio", "weights_differ")}))
+    print(json.dumps({key: found[key] for key in ("name", "ratio", "weights_differ")}))
 
 
 def difference(one: Any, other: Any) -> float:
