@@ -5,15 +5,16 @@
 
 `draw` lists all mutants of learn, play and runs with cosmic-ray (`pip install cosmic-ray`),
 shuffles the list and keeps the first ones. `run` needs no cosmic-ray. It first runs every test file
-on the code as it is; a test that fails there is left out. Then it applies each mutant to a copy of
-the tree and runs tests until one fails: first the test file of the mutated module, then all tests
-of learn, play and runs. A mutant that runs past the time limit counts as killed. Each process has
-one core. Mutants that `--out` already has are not run again.
+of learn, play and runs on the code as it is; a test that fails there is left out. Then it applies
+each mutant to a copy of the tree and runs the test files, that of the mutated module first, until a
+test fails. A file that runs past the time limit counts as a failure. Each process has one core.
+Mutants whose end `--out` already has are not run again.
 """
 
 import argparse
 import concurrent.futures
 import difflib
+import functools
 import json
 import os
 import pathlib
@@ -21,16 +22,16 @@ import queue
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = ("learn", "play", "runs")
-TESTS = [f"tests/{room}" for room in ROOMS]
 COPIED = ("src", "tests", "benchmarks", "examples", "pyproject.toml", "README.md")
+NO_TESTS = 5
+"""Exit code of pytest where all tests of a file are deselected."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -44,38 +45,11 @@ def parse() -> argparse.Namespace:
     run = commands.add_parser("run", help="run the tests on each mutant")
     run.add_argument("mutants", type=pathlib.Path)
     run.add_argument("--at-once", type=int, default=1)
-    run.add_argument("--seconds", type=float, default=1200.0, help="time limit of a mutant")
-    run.add_argument("--deselect", nargs="*", default=[], help="tests to leave out")
+    run.add_argument("--seconds", type=float, default=1200.0, help="time limit of a test file")
     run.add_argument("--only", nargs="*", type=int, help="numbers of mutants, instead of all")
     for command in (draw, run):
         command.add_argument("--out", type=pathlib.Path, required=True)
     return parser.parse_args()
-
-
-class Cores:
-    """Calls functions in threads, each with a core that no other one has, as the last argument."""
-
-    def __init__(self, at_once: int):
-        self.free: queue.Queue[int] = queue.Queue()
-        for core in sorted(os.sched_getaffinity(0))[:at_once]:
-            self.free.put(core)
-        self.pool = concurrent.futures.ThreadPoolExecutor(self.free.qsize())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.pool.shutdown(cancel_futures=True)
-
-    def submit(self, function: Callable, *args) -> concurrent.futures.Future:
-        return self.pool.submit(self._call, function, *args)
-
-    def _call(self, function: Callable, *args):
-        core = self.free.get()
-        try:
-            return function(*args, core)
-        finally:
-            self.free.put(core)
 
 
 def drawn(seed: int, number: int) -> dict:
@@ -126,106 +100,104 @@ def apply(mutant: dict, folder: pathlib.Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def copy(folder: str) -> pathlib.Path:
+class Tests:
+    """Runs files of tests in copies of the tree, each on a core that no other one has."""
+
+    def __init__(self, at_once: int, seconds: float):
+        self.seconds = seconds
+        self.cores: queue.Queue[int] = queue.Queue()
+        for core in sorted(os.sched_getaffinity(0))[:at_once]:
+            self.cores.put(core)
+        self.pool = concurrent.futures.ThreadPoolExecutor(self.cores.qsize())
+
+    def failures(self, tree: pathlib.Path, options: list[str], file: str) -> list[str]:
+        """Tests of a file that fail; the file itself if it is stopped at the time limit."""
+        core = self.cores.get()
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"]
+        done = subprocess.Popen(
+            [*command, *options, file],
+            cwd=tree,
+            env={**os.environ, **variables(tree)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )
+        try:
+            output, _ = done.communicate(timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)
+            return [file]
+        finally:
+            self.cores.put(core)
+        passed = done.returncode in (0, NO_TESTS)
+        return [] if passed else FAILED.findall(output) or [file]
+
+
+def variables(tree: pathlib.Path) -> dict[str, str]:
+    """Environment variables of a process that tests a copy of the tree."""
+    path = [str(tree / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {"PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(tree), "JAX_PLATFORMS": "cpu"}
+
+
+def copy(tree: pathlib.Path) -> pathlib.Path:
     """A copy of the tree."""
+    tree.mkdir()
     for name in COPIED:
-        source, to = ROOT / name, pathlib.Path(folder, name)
-        shutil.copytree(source, to) if source.is_dir() else shutil.copy(source, to)
-    return pathlib.Path(folder)
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tree / name)
+    return tree
 
 
-def pytest(folder: pathlib.Path, core: int, tests: list[str], left_out: list[str], seconds: float):
-    """Exit code (None after the time limit) and output of tests on a core of their own."""
-    path = [str(folder / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    variables = {"PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
-    options = ["-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += [f"--deselect={name}" for name in left_out]
-    done = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=folder,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-    )
-    try:
-        output, _ = done.communicate(timeout=seconds)
-        return done.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(done.pid, 9)
-        return None, done.communicate()[0]
+def test_files(mutated: str = "") -> list[str]:
+    """All files of tests: that of the mutated file first, then long ones."""
+    files = [path for room in ROOMS for path in (ROOT / "tests" / room).rglob("test_*.py")]
+    files.sort(key=lambda path: -path.stat().st_size)
+    source = pathlib.Path(mutated)
+    own = f"{source.parent}/test_{source.name}".replace("src/wmg", "tests")
+    return sorted((str(path.relative_to(ROOT)) for path in files), key=lambda name: name != own)
 
 
-def failing(folder: pathlib.Path, file: str, options: argparse.Namespace, core: int) -> list[str]:
-    """Tests of a file that fail on the code as it is."""
-    code, output = pytest(folder, core, [file], options.deselect, options.seconds)
-    if code in (0, 5):  # 5: all tests of the file are deselected
-        return []
-    print(f"{file} ends with {code}:\n{output[-2000:]}", flush=True)
-    return FAILED.findall(output) or [file]
+def judge(number: int, mutant: dict, tests: Tests, found: dict, trees: pathlib.Path) -> list:
+    """Jobs that test a mutant: one for each file, which does nothing after a failure."""
+    tree = copy(trees / str(number))
+    apply(mutant, tree)
+    files = test_files(mutant["file"])
+    options = ["-x", *(f"--deselect={name}" for name in found["left_out"])]
+    result = {**mutant, "killed_by": None, "files_left": len(files)}
 
+    def job(file: str) -> None:
+        if result["killed_by"] is None:
+            failures = tests.failures(tree, options, file)
+            if failures and result["killed_by"] is None:
+                result["killed_by"] = failures[0]
+                print(number, failures[0], flush=True)
+        result["files_left"] -= 1
 
-def judged(
-    mutant: dict, left_out: list[str], options: argparse.Namespace, core: int
-) -> dict[str, object]:
-    """A mutant with the test that kills it, or None."""
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        folder = copy(name)
-        apply(mutant, folder)
-        source = pathlib.Path(mutant["file"]).relative_to("src/wmg")
-        own = f"tests/{source.with_name(f'test_{source.name}')}"
-        for tests in ([own] if (folder / own).exists() else [], TESTS):
-            left = options.seconds - (time.monotonic() - started)
-            code, output = (
-                pytest(folder, core, ["-x", *tests], left_out, left) if tests else (0, "")
-            )
-            if code not in (0, 5):
-                break
-    by = None if code in (0, 5) else "time limit" if code is None else first_failure(output)
-    return {**mutant, "killed_by": by, "seconds": round(time.monotonic() - started, 1)}
-
-
-def first_failure(output: str) -> str:
-    """The first test that failed, or the end of the output."""
-    found = FAILED.search(output)
-    return found[1] if found else output[-300:]
+    found["mutants"][str(number)] = result
+    return [functools.partial(job, file) for file in files]
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the tests on the code as it is, then on each mutant."""
     found = json.loads(options.out.read_text()) if options.out.exists() else {"mutants": {}}
     mutants = json.loads(options.mutants.read_text())["mutants"]
-    numbers = options.only or range(len(mutants))
-    with Cores(options.at_once) as cores:
+    ended = [n for n, one in found["mutants"].items() if one["killed_by"] or not one["files_left"]]
+    left = [n for n in options.only or range(len(mutants)) if str(n) not in ended]
+    tests = Tests(options.at_once, options.seconds)
+    with tempfile.TemporaryDirectory() as name, tests.pool as pool:
+        trees = pathlib.Path(name)
         if "left_out" not in found:
-            found["left_out"] = options.deselect + failing_as_it_is(cores, options)
-            save(found, options.out)
-        left = [n for n in numbers if str(n) not in found["mutants"]]
-        jobs = {cores.submit(judged, mutants[n], found["left_out"], options): n for n in left}
-        for job in concurrent.futures.as_completed(jobs):
-            found["mutants"][str(jobs[job])] = one = job.result()
-            save(found, options.out)
-            print(jobs[job], one["killed_by"], one["seconds"], flush=True)
-
-
-def failing_as_it_is(cores: Cores, options: argparse.Namespace) -> list[str]:
-    """Tests that fail on the code as it is."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = copy(name)
-        files = [path for test in TESTS for path in (folder / test).rglob("test_*.py")]
-        files.sort(key=lambda path: -path.stat().st_size)
-        jobs = [
-            cores.submit(failing, folder, str(path.relative_to(folder)), options) for path in files
-        ]
-        return sorted(test for job in jobs for test in job.result())
-
-
-def save(found: dict, out: pathlib.Path) -> None:
-    """Write what is found so far."""
-    out.write_text(json.dumps(found, indent=1) + "\n")
+            check = functools.partial(tests.failures, copy(trees / "as it is"), [])
+            found["left_out"] = [test for some in pool.map(check, test_files()) for test in some]
+            print("left out:", *found["left_out"], flush=True)
+        jobs = [judge(n, mutants[n], tests, found, trees) for n in left]
+        turns = zip(*jobs, strict=True)  # the first file of all mutants, then the second
+        started = [pool.submit(job) for turn in turns for job in turn]
+        for job in concurrent.futures.as_completed(started):
+            job.result()
+            options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def main() -> None:
