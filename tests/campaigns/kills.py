@@ -64,6 +64,8 @@ def kill_often(args: list[str], folder: pathlib.Path, draw: random.Random, kills
 
 def start(args: list[str], folder: pathlib.Path):
     """A new training, or the next part of one."""
+    if written(folder):
+        return tiny.start("train", "--resume", folder)
     return tiny.start("train", *args, "--seed=7", "--out", folder)
 
 

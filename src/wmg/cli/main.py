@@ -13,7 +13,7 @@ import sys
 from typing import NoReturn
 
 from wmg import __version__
-from wmg.tools.errors import LONGEST, BadInput, cut, quote
+from wmg.tools.errors import LONGEST_SENTENCE, BadInput, cut, quote
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
@@ -81,6 +81,6 @@ def main(argv: list[str] | None = None) -> int:
         print("wmg: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        name = cut(str(error.filename or "a file"), LONGEST)
+        name = cut(str(error.filename or "a file"), LONGEST_SENTENCE)
         print(f"wmg: {name}: {error.strerror}", file=sys.stderr)
     return 2
