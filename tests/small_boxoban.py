@@ -1,6 +1,7 @@
 """A Boxoban of a few levels: its text files, and the package made to believe they are all."""
 
 import io
+import pathlib
 import zipfile
 import zlib
 
@@ -44,13 +45,18 @@ def zipped(contents: dict[str, str]) -> bytes:
 @pytest.fixture
 def small_boxoban(monkeypatch, tmp_path):
     """The cache folder, empty, for a package that takes the small Boxoban for the real one."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return replace_boxoban(monkeypatch, tmp_path)
+
+
+def replace_boxoban(monkeypatch: pytest.MonkeyPatch, folder: pathlib.Path) -> pathlib.Path:
+    """Make the package take the small Boxoban for the real one; its new cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     boards = np.stack([to_board(board) for board in (*BOARDS, BOARDS[2])])
     for bank, split in levels.BOXOBAN.items():
         count = 4 if bank == "unfiltered-train" else 3
         checksum = zlib.crc32(levels.pack(boards[:count]).tobytes())
         monkeypatch.setitem(levels.BOXOBAN, bank, levels.Split(split.folder, count, checksum))
-    return tmp_path / "cache" / "wmg"
+    return folder / "cache" / "wmg"
 
 
 def to_board(text: str) -> np.ndarray:

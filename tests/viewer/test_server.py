@@ -164,6 +164,10 @@ def test_path_tricks_lead_nowhere(address, path):
     assert set(json.loads(text)) == {"error"}
 
 
+def test_a_request_without_a_path_is_not_sent_elsewhere(address):
+    assert ask(address, "POST", "?" + address.path + "message", SHOW)[0] == 404
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
 def test_other_methods_are_refused(address, method):
     assert ask(address, method, address.path + "message")[0] in (400, 403, 405)

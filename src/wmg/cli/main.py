@@ -13,7 +13,7 @@ import sys
 from typing import NoReturn
 
 from wmg import __version__
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import LONGEST_SENTENCE, BadInput, cut, quote
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         if args[0] not in COMMANDS:
-            raise BadInput(f"there is no command {args[0]!r}; there are {', '.join(COMMANDS)}")
+            raise BadInput(f"there is no command {quote(args[0])}; there are {', '.join(COMMANDS)}")
         return importlib.import_module(f"wmg.cli.{args[0]}").run(args[1:])
     except BadInput as error:
         print(f"wmg: {error}", file=sys.stderr)
@@ -81,5 +81,6 @@ def main(argv: list[str] | None = None) -> int:
         print("wmg: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        print(f"wmg: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        name = cut(str(error.filename or "a file"), LONGEST_SENTENCE)
+        print(f"wmg: {name}: {error.strerror}", file=sys.stderr)
     return 2

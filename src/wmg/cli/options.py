@@ -45,6 +45,8 @@ def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> 
         given, unknown = parser.parse_known_args(args)
     except argparse.ArgumentError as error:  # `Option` checks values; this is about their number
         flag = str(error.argument_name).split("/")[0]
+        if flag not in known:
+            raise BadInput("--help takes no value") from None
         count, needs = known[flag].nargs, {0: "takes no value", None: "needs a value"}
         raise BadInput(f"{flag} {needs.get(count, f'needs {count} values')}") from None
     if unknown:

@@ -4,13 +4,23 @@ LONGEST = 80
 """How many characters of the user's input an error message repeats."""
 
 
+LONGEST_SENTENCE = 800
+"""How many characters an error message has at most. Libraries repeat whatever they cannot read."""
+
+
 class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
+
+    def __init__(self, sentence: str):
+        super().__init__(cut(sentence, LONGEST_SENTENCE))
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or its beginning where it is longer."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def quote(value: object) -> str:
     """The user's input for an error message, cut short where it is long."""
-    if isinstance(value, str) and len(value) > LONGEST:
-        value = value[: LONGEST - 3] + "..."
-    text = repr(value)
-    return text if len(text) <= LONGEST + 2 else text[: LONGEST - 3] + "..."
+    text = repr(cut(value, LONGEST) if isinstance(value, str) else value)
+    return text if len(text) <= LONGEST + 2 else cut(text, LONGEST)

@@ -103,7 +103,9 @@ def application(session: ViewerSession, token: str, port: int, loopback: bool = 
         Route("/{token}/{file:path}", get, methods=["GET"]),
         nobody,
     ]
-    return Starlette(routes=routes)
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False  # a request without a path is refused like any other
+    return app
 
 
 def refuse(status: int, reason: str) -> Response:

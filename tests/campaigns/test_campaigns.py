@@ -1,0 +1,81 @@
+"""The short form of each campaign, and that a campaign finds what it looks for."""
+
+import random
+from unittest import mock
+
+import pytest
+import tiny
+from tiny import keys_may_be_split_up  # noqa: F401
+
+from campaigns import commands, damage, kills, requests
+from campaigns.tally import Tally
+from wmg.runs import checkpoint
+from wmg.tools.errors import BadInput
+
+
+def faults(tallies):
+    return [fault for tally in tallies.values() for fault in tally.faults]
+
+
+def test_damaged_files_are_refused_or_are_what_was_written(tmp_path):
+    tallies = damage.campaign(900, 1, tmp_path)
+    assert not faults(tallies)
+    assert all(tally.refused > 10 for tally in tallies.values())
+
+
+def test_odd_command_lines_are_refused_in_one_sentence(tmp_path):
+    tallies = commands.campaign(300, 1, tmp_path)
+    assert not faults(tallies)
+    assert sum(tally.refused for tally in tallies.values()) > 100
+    assert sum(tally.accepted for tally in tallies.values()) > 10
+
+
+def test_odd_requests_are_answered_or_refused(tmp_path):
+    pytest.importorskip("starlette")
+    tallies = requests.campaign(200, 1, tmp_path)
+    assert not faults(tallies)
+    assert all(tally.accepted and tally.refused for tally in tallies.values())
+
+
+@pytest.mark.slow
+def test_killed_training_ends_as_if_it_was_not(tmp_path):
+    tallies = kills.campaign(4, 1, tmp_path)
+    assert not faults(tallies)
+
+
+def test_a_model_whose_checksum_is_not_looked_at_is_found(tmp_path, monkeypatch):
+    model = damage.Subject(
+        (tiny.trained() / "best.safetensors").read_bytes(),
+        lambda path: damage.fingerprint(checkpoint.load_model(path)[0]),
+        "best.safetensors",
+        damage.damage_bytes,
+    )
+    monkeypatch.setattr(checkpoint, "_checksum", lambda *_: mock.ANY)
+    assert damage.try_subject(model, 100, random.Random(1), tmp_path).wrong
+
+
+@pytest.mark.parametrize(
+    ("do", "outcome"),
+    [
+        (lambda: None, "accepted"),
+        (lambda: "is odd", "wrong"),
+        (lambda: 1 / 0, "wrong"),
+        (lambda: refuse("one sentence"), "refused"),
+        (lambda: refuse("two\nlines"), "wrong"),
+        (lambda: loop(), "hung"),
+    ],
+)
+def test_outcomes_are_told_apart(do, outcome):
+    tally = Tally()
+    tally.attempt("case", do, limit=0.1)
+    assert getattr(tally, outcome) == tally.tried == 1
+    assert bool(tally.faults) == (outcome in ("wrong", "hung"))
+
+
+def refuse(sentence):
+    raise BadInput(sentence)
+
+
+def loop():
+    while True:
+        pass
