@@ -1,6 +1,7 @@
 """`window.cu` on a CPU: compiled by g++, every thread of a block a fiber (emulate.h)."""
 
 import ctypes
+import functools
 import pathlib
 import shutil
 import subprocess
@@ -17,10 +18,11 @@ HERE = pathlib.Path(__file__).parent
 MISSING = None if shutil.which("g++") else "there is no g++"
 
 
+@functools.cache
 def build(sizes, **macros) -> ctypes.CDLL:
     """The kernel for these sizes as a library."""
     defined = {**sizes.macros(), "TF32": 0, **macros}
-    options = ["-O2", "-std=c++17", "-shared", "-fPIC", "-DEMULATE", f"-I{HERE}"]
+    options = ["-O1", "-std=c++17", "-shared", "-fPIC", "-DEMULATE", f"-I{HERE}"]
     options += [f"-I{SOURCE.parent}", *(f"-D{key}={value}" for key, value in defined.items())]
     with tempfile.TemporaryDirectory() as folder:
         library = f"{folder}/window.so"

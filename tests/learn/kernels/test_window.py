@@ -54,8 +54,9 @@ def make_runs(agent, count=3, nodes=4, vary=()):
     task = make_task(settings, None)
     runs = task.start()
     chance = np.random.default_rng(7)
-    agents = jax.tree.map(lambda x: x + 0.1 * chance.normal(size=x.shape), runs.agent)
-    agents = jax.tree.map(lambda x: x.astype(jnp.float32), agents)
+    agents = jax.tree.map(
+        lambda x: np.float32(x + 0.1 * chance.normal(size=x.shape)), jax.device_get(runs.agent)
+    )
     return task.env, stack_hypers(settings), eqx.tree_at(lambda r: r.agent, runs, agents)
 
 
@@ -67,7 +68,9 @@ def make_kernel(env, runs, launcher=None):
     return WindowKernel(layout, sizes, launch)
 
 
+@functools.cache
 def by_xla(env):
+    """The XLA program, compiled once for each shape of agents."""
     return hardware.over_runs(A3C(16), env)
 
 
@@ -91,17 +94,17 @@ def assert_same(one, other, most=1e-5):
 
 @pytest.mark.parametrize("agent", SHAPES.values(), ids=SHAPES)
 def test_a_vector_of_parameters_and_back(agent):
-    env, _, runs = make_runs(agent, 1)
+    env, _, runs = make_runs(agent)
     kernel = make_kernel(env, runs)
     one = jax.tree.map(lambda x: x[0], runs.agent)
-    vector = kernel.layout.pack(one)
+    vector = np.asarray(jax.jit(kernel.layout.pack)(one))
     assert len(vector) % 32 == 0
     assert int((vector != 0).sum()) == sum(int((x != 0).sum()) for x in jax.tree.leaves(one))
-    assert_same(kernel.layout.unpack(vector, one), one, most=0)
+    assert_same(jax.jit(kernel.layout.unpack)(vector, one), one, most=0)
 
 
 def test_the_vector_is_in_the_order_that_the_kernel_reads():
-    env, _, runs = make_runs(SMALL, 1)
+    env, _, runs = make_runs(SMALL)
     one = jax.tree.map(lambda x: x[0], runs.agent)
     vector = np.asarray(make_kernel(env, runs).layout.pack(one))
     qkv = vector[: 3 * 2 * 8 * 24].reshape(3, 2, 8, 24)
@@ -147,7 +150,7 @@ def test_a_run_that_diverges_stands_still_and_harms_no_other():
 
 def check_divergence(launcher=None):
     env, hyper, runs = make_runs(SMALL)
-    bias = runs.agent.actor_critic.value.bias
+    bias = jnp.asarray(runs.agent.actor_critic.value.bias)
     broken = eqx.tree_at(lambda r: r.agent.actor_critic.value.bias, runs, bias.at[1].set(jnp.inf))
     until, advance = jnp.full(3, 18, jnp.int32), by_kernel(env, runs, launcher)
     with jax.debug_key_reuse(False):
@@ -181,7 +184,7 @@ def test_what_it_is_not_made_for_is_said(changes, why):
 
 def test_sizes_are_rounded_up():
     assert [up(n, 4) for n in (1, 4, 5)] == [4, 4, 8]
-    _, _, runs = make_runs(SMALL, 1)
+    _, _, runs = make_runs(SMALL)
     sizes = sizes_of(jax.tree.map(lambda x: x[0], runs.agent), 6)
     assert sizes.macros()["HEAD"] == 6 and sizes.macros()["MEMOS"] == 1
 
