@@ -6,13 +6,23 @@ import sys
 import tempfile
 import time
 
-from campaigns import commands, damage, kills, requests, tally
+from campaigns import (
+    commands,
+    damage,
+    kills,
+    reproduce_kills,
+    requests,
+    tally,
+    tuner_kills,
+)
 
 CAMPAIGNS = {
     "files": damage.campaign,
     "commands": commands.campaign,
     "requests": requests.campaign,
     "kills": kills.campaign,
+    "tuner-kills": tuner_kills.campaign,
+    "reproduce-kills": reproduce_kills.campaign,
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from campaigns import commands, damage, kills, requests
+from campaigns import commands, damage, kills, reproduce_kills, requests, tuner_kills
 from campaigns.tally import Tally
 from wmg.runs import checkpoint
 from wmg.tools.errors import BadInput
@@ -38,9 +38,10 @@ def test_odd_requests_are_answered_or_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_training_ends_as_if_it_was_not(tmp_path):
-    tallies = kills.campaign(4, 1, tmp_path)
-    assert not faults(tallies)
+@pytest.mark.parametrize("killed", [kills, tuner_kills, reproduce_kills])
+def test_what_is_killed_ends_as_if_it_was_not(killed, tmp_path):
+    tallies = killed.campaign(4, 1, tmp_path)
+    assert not faults(tallies) and sum(tally.tried for tally in tallies.values()) >= 4
 
 
 def test_a_model_whose_checksum_is_not_looked_at_is_found(tmp_path, monkeypatch):
