@@ -13,7 +13,6 @@ import shutil
 import tempfile
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -60,39 +59,31 @@ def forget_programs():
 
 @pytest.fixture(scope="session", autouse=True)
 def trainings_share_programs():
-    """Trainings and goal tests of one process share traced programs and equal starts of runs.
+    """Trainings and goal tests of one process share traced programs.
 
     `train` traces its programs anew each time, which takes longer than a short training.
     """
     from wmg.runs import hardware, task  # only now: with their types checked
 
     kind, made = task.CompiledTask, {}
-    real_start, real_advance, real_tester = task.start_runs, kind.advance, kind.tester
-    copied = jax.jit(lambda runs: jax.tree.map(jnp.copy, runs))
+    real_advance, real_tester = kind.advance, kind.tester
 
-    def start_runs(settings, env):
-        key = settings.agent, task.rule_for(settings), settings.seed, settings.runs, digest(env)
-        if key in made:
-            return copied(made[key])
-        runs = real_start(settings, env)
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(runs)):
-            made[key] = copied(runs)
-        return runs
+    def precision(self):
+        return hardware.computed_precision(self.settings.precision)
 
     def advance(self):
-        key = "advance", self.rule, self.settings.precision, hardware.on_cpu()
+        key = "advance", self.rule, precision(self), hardware.on_cpu()
         program = made.setdefault(key, real_advance(self))
         return functools.partial(program.func, *program.args[:-1], self.env)
 
     def tester(self):
         found = real_tester(self)
         if found is not None:
-            key = "play", digest(self.env), self.settings.precision, hardware.on_cpu()
+            key = "play", digest(self.env), precision(self), hardware.on_cpu()
             found.play = made.setdefault(key, found.play)
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task, "start_runs", start_runs)
         patch.setattr(kind, "advance", advance)
         patch.setattr(kind, "tester", tester)
         yield

@@ -82,7 +82,11 @@ def spec(metric, reward_per_step=1.0):
 
 @pytest.mark.parametrize(
     ("n", "nodes", "score"),
-    [(1, 7, 86.9), (2, 7, 97.6), (3, 7, 99.7), (1, 13, 80.9), (2, 13, 94.2), (3, 13, 98.6)],
+    [
+        *((1, 7, 86.9), (2, 7, 97.6), (3, 7, 99.7), (2, 13, 94.2)),
+        pytest.param(1, 13, 80.9, marks=pytest.mark.slow),
+        pytest.param(3, 13, 98.6, marks=pytest.mark.slow),
+    ],
 )
 def test_depth_baselines_obtain_what_the_paper_or_our_long_measurement_says(n, nodes, score):
     assert evaluate.summary(*depth(n, nodes))["score"] == pytest.approx(score, abs=0.7)

@@ -25,6 +25,7 @@ from wmg.play.host import Host
 from wmg.runs import hardware, xla_options
 from wmg.runs.goals import goal_tester
 from wmg.runs.hardware import Advance
+from wmg.settings import AgentSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Run
 
@@ -38,18 +39,18 @@ def rule_for(settings: Config) -> Rule:
 
 def start_runs(settings: Config, env: Env) -> Run:
     """New runs. Each depends on its own seed alone, never on the batch it is in."""
-    rule = rule_for(settings)
+    seeds = settings.seed + jnp.arange(settings.runs)
+    return _start_all(settings.agent, rule_for(settings), env, seeds)
 
-    def start(env: Env, seed: jax.Array) -> Run:
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _start_all(settings: AgentSettings, rule: Rule, env: Env, seeds: jax.Array) -> Run:
+    def start(seed: jax.Array) -> Run:
         akey, rkey = jax.random.split(jax.random.key(seed))
-        agent = registry.make_agent(settings.agent, env.spec, akey)
-        return rule.start(env, agent, rkey)
+        return rule.start(env, registry.make_agent(settings, env.spec, akey), rkey)
 
-    def start_all(env: Env, seeds: jax.Array) -> Run:
-        # Not vmapped: it is done once, and the program of one run compiles in half the time.
-        return jax.lax.map(functools.partial(start, env), seeds)
-
-    return jax.jit(start_all)(env, settings.seed + jnp.arange(settings.runs))
+    # Not vmapped: it is done once, and the program of one run compiles in half the time.
+    return jax.lax.map(start, seeds)
 
 
 def stack_hypers(settings: Config) -> Hyper:

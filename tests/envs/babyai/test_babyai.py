@@ -57,7 +57,7 @@ def stacked(layouts):
 def compare(level, recording, every=3):
     """Assert that the compiled environment says what was recorded, and return its states.
 
-    Images are compared in all moments, what is made of them in every third or so.
+    Images are compared in all moments, what is made of them in one of `every` few.
     """
     shows = "GoToObj" if level == "GoToObj" else "GoToLocal"
     states, seen, said = player(shows)(stacked(recording.layouts), recording.actions)
@@ -122,11 +122,11 @@ def happened(states, recording):
 @pytest.mark.parametrize("level", TODAY)
 def test_every_step_is_that_of_minigrid(level):
     pytest.importorskip("minigrid")
-    recording = live.record(level, 90)
-    states = compare(level, recording)
-    assert recording.steps >= 4000
+    recording = live.record(level, 45)
+    states = compare(level, recording, every=7)
+    assert recording.steps >= 2000
     if level != "GoToObj":  # there, nothing but the target can be met
-        assert min(happened(states, recording).values()) >= 15
+        assert min(happened(states, recording).values()) >= 5
 
 
 @pytest.mark.parametrize("level", TODAY)
