@@ -39,8 +39,8 @@ def sign_test(more: int, fewer: int) -> float:
 
 
 def paired_rates(first: ArrayLike, second: ArrayLike) -> dict[str, Any]:
-    """Compares two agents' successes in the same episodes: the difference of rates, its 95%
-    interval (Bonett and Price, 2012) and the p-value of a sign test."""
+    """Compares two agents' successes in the same episodes: the difference of rates in percent,
+    its 95% interval (Bonett and Price, 2012) and the p-value of a sign test."""
     one, other = np.asarray(first, bool), np.asarray(second, bool)
     only_first, only_second = int((one & ~other).sum()), int((other & ~one).sum())
     # One episode is added to each of the two counts, so that the interval of no difference in
@@ -49,8 +49,8 @@ def paired_rates(first: ArrayLike, second: ArrayLike) -> dict[str, Any]:
     error = math.sqrt((more + fewer - (more - fewer) ** 2) / (one.size + 2))
     half = statistics.NormalDist().inv_cdf(0.975) * error
     return {
-        "difference": (only_first - only_second) / one.size,
-        "interval": [max(-1.0, more - fewer - half), min(1.0, more - fewer + half)],
+        "difference": 100 * (only_first - only_second) / one.size,
+        "interval": [100 * max(-1.0, more - fewer - half), 100 * min(1.0, more - fewer + half)],
         "p_value": sign_test(only_first, only_second),
         "test": "sign test",
         "both": int((one & other).sum()),
@@ -108,7 +108,7 @@ def sign_flip_test(differences: ArrayLike, *, seed: int = 0, resamples: int = 10
     return (as_far + 1) / (resamples + 1)
 
 
-def student_quantile(freedom: float, confidence: float = 0.95) -> float:
+def student_quantile(freedom: int | float, confidence: float = 0.95) -> float:
     """Student's two-sided quantile: exact for 1 and 2 degrees of freedom, else by Cornish-Fisher
     expansion, to 1% or better."""
     if freedom < 1:
