@@ -76,7 +76,7 @@ def flags(tmp_path, monkeypatch):
 
 def test_the_solved_share_of_a_file_is_printed_saved_and_compared(flags, tmp_path, capsys):
     limit, out = "--env.max-steps=200", tmp_path / "random.json"
-    code, text, err = tiny.command(capsys, "eval", "random", *flags, limit, "--out", out)
+    code, text, _ = tiny.command(capsys, "eval", "random", *flags, limit, "--out", out)
     assert code == 0 and text.startswith("random: solved 100.0% (34.2% to 100.0%) of 2")
     assert text.endswith("in 200 steps\n")
     saved = json.loads(out.read_text())
