@@ -120,8 +120,10 @@ def start(agent: Agent, begin: Begin, episodes: int, lanes: int) -> Lanes:
     """The first episodes, one in each lane."""
     first, none = jnp.arange(lanes), jnp.zeros(episodes, jnp.int32)
     nothing = Episodes(none.astype(jnp.float32), none, none.astype(bool))
-    begun = jax.vmap(lambda index: begin_lane(agent, begin, index))(first)
-    return Lanes(*begun, first, jnp.int32(lanes), jnp.int32(0), nothing)
+    fresh = jax.vmap(lambda index: begin_lane(agent, begin, index))
+    state, observation, memory, time = fresh(first)
+    begun, failed = jnp.int32(lanes), jnp.int32(0)
+    return Lanes(state, observation, memory, time, first, begun, failed, nothing)
 
 
 def unfinished(now: Lanes) -> Bool[Array, ""]:
