@@ -237,9 +237,13 @@ def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monk
         with tiny.time_limit(120):
             while "Finished XLA compilation of jit(advance)" not in process.stderr.readline():
                 assert process.poll() is None
-        for _ in range(2):
-            time.sleep(1)
-            process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        with tiny.time_limit(5):
+            acknowledged = "wmg: stopping after this report; Ctrl-C again ends at once\n"
+            while process.stderr.readline() != acknowledged:
+                assert process.poll() is None
+        process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=20)
         assert process.returncode == 130 and complaint.endswith("wmg: interrupted\n")
     finally:

@@ -266,3 +266,15 @@ def test_of_one_episode_the_error_is_not_known():
     played = evaluate.evaluate(EndsEarly(False), Leaning(jnp.zeros(2)), 1, 1)
     found = evaluate.summary(EndsEarly(False).spec, played)
     assert found["episodes"] == 1 and np.isnan(found["standard_error"])
+
+
+def test_play_in_parts_is_the_same_play_and_counts_up_to_all_episodes(monkeypatch):
+    env, agent = registry.make_env(PathfindingSettings(nodes=3)), Leaning(jnp.zeros(2))
+    monkeypatch.setattr(evaluate, "lanes_for", lambda episodes: 8)
+    shown = []
+    whole = evaluate.evaluate(env, agent, 1, 50)
+    parts = evaluate.evaluate(env, agent, 1, 50, show=lambda *what: shown.append(what))
+    assert jax.tree.all(jax.tree.map(np.array_equal, whole, parts))
+    assert shown[0] == ("compiling ...", 0, 0) and shown[-1] == ("episodes", 50, 50)
+    counts = [done for _, done, _ in shown]
+    assert counts == sorted(counts) and len(set(counts)) > 3

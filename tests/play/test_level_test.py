@@ -12,7 +12,7 @@ from tiny import time_limit
 
 from wmg import registry
 from wmg.envs.sokoban.settings import SokobanSettings
-from wmg.play import level_test
+from wmg.play import evaluate, level_test
 from wmg.play.evaluate import Episodes
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Output
@@ -115,7 +115,7 @@ def test_the_summary_counts_and_has_wilsons_interval():
     assert level_test.summary(episodes(False))["mean_length_solved"] is None
 
 
-def test_outcomes_are_saved_and_compared_level_by_level(settings, tmp_path):
+def test_outcomes_are_saved_and_read_level_by_level(settings, tmp_path):
     path = tmp_path / "new" / "outcome.json"
     level_test.save(path, episodes(True, True, False), settings, model="a", greedy=True)
     saved = json.loads(path.read_text())
@@ -123,10 +123,7 @@ def test_outcomes_are_saved_and_compared_level_by_level(settings, tmp_path):
     assert saved["env"]["levels"] == settings.levels and saved["env"]["max_steps"] == 2
     assert (saved["solved_each"], saved["length_each"]) == ([1, 1, 0], [10, 11, 12])
     assert saved["reward_each"] == [1.0, 2.0, 3.0]
-    other = level_test.read(path, settings, 3)
-    assert level_test.compare(episodes(False, True, True), other) == {
-        "both": 1, "only_this": 1, "only_other": 1, "neither": 0, "sign_test": 1.0,
-    }  # fmt: skip
+    assert level_test.read(path, settings, 3).tolist() == [True, True, False]
 
 
 def test_outcomes_of_other_levels_are_refused(settings, tmp_path):
@@ -151,7 +148,7 @@ def test_a_pipe_is_no_file_of_outcomes(settings, tmp_path):
 def test_the_bank_is_an_argument_of_the_program(settings):
     env, agent = registry.make_env(settings), Follower(jnp.int32(0), jnp.array(False))
     trace = jax.make_jaxpr(
-        lambda env: level_test._play(env, agent, jax.random.key(0), 3, True, 0, 3)
+        lambda env: evaluate._play(env, agent, jax.random.key(0), level_test.levels, 3, 3, True, 0)
     )
     inner = trace(env).eqns[-1].params["jaxpr"]
     assert env.levels.packed.shape in [value.aval.shape for value in inner.jaxpr.invars]

@@ -30,7 +30,9 @@ def lines(*reports, now=None, apart=0.0):
             show(one)
             if now is not None:
                 now[0] += apart
-    return file.getvalue().splitlines()
+    first, *rest = file.getvalue().splitlines()
+    assert first == "compiling ..."
+    return rest
 
 
 def test_a_line_gives_steps_rate_score_and_no_guess_at_first(now):
@@ -125,6 +127,7 @@ def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys):
 def test_counting_writes_a_line_now_and_then_and_at_each_end(now):
     file = io.StringIO()
     with progress.count(file) as show:
+        show(progress.COMPILING, 0, 0)
         for done in range(1, 5):
             show("levels", 1000 * done, 4000)
             now[0] += 2.0
@@ -133,6 +136,7 @@ def test_counting_writes_a_line_now_and_then_and_at_each_end(now):
         now[0] += 5.0
         show("download", 9001, 0)
     assert file.getvalue().splitlines() == [
+        "compiling ...",
         "levels: 1,000 of 4,000",
         "levels: 4,000 of 4,000",
         "download: 9,001",

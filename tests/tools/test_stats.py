@@ -191,3 +191,50 @@ def test_a_rank_test_tells_samples_apart_and_takes_infinite_values():
     assert stats.rank_test([1.0, 2.0], [np.inf, np.inf, 3.0]) == stats.rank_test(
         [1.0, 2.0], [9.0, 9.0, 3.0]
     )
+
+
+def test_paired_rates_by_hand():
+    first = [1] * 50 + [1] * 10 + [0] * 2 + [0] * 38
+    second = [1] * 50 + [0] * 10 + [1] * 2 + [0] * 38
+    found = stats.paired_rates(first, second)
+    assert [found[k] for k in ("both", "only_first", "only_second", "neither")] == [50, 10, 2, 38]
+    assert found["difference"] == 8 and found["p_value"] == stats.sign_test(10, 2)
+    p, q = 11 / 102, 3 / 102  # Bonett and Price: one more in each of the two
+    half = 1.959964 * math.sqrt((p + q - (p - q) ** 2) / 102)
+    assert found["interval"] == pytest.approx([100 * (p - q - half), 100 * (p - q + half)])
+
+
+def test_intervals_of_paired_rates_cover_the_true_difference_as_often_as_they_say():
+    generator, covered = np.random.default_rng(0), 0
+    for _ in range(1000):
+        kind = generator.choice(4, size=60, p=[0.6, 0.2, 0.1, 0.1])
+        found = stats.paired_rates((kind == 0) | (kind == 1), (kind == 0) | (kind == 2))
+        covered += found["interval"][0] <= 10 <= found["interval"][1]
+    assert 930 <= covered <= 975
+
+
+@pytest.mark.parametrize(
+    "freedom, tabled",
+    [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)],
+)
+def test_students_quantile_is_that_of_the_tables(freedom, tabled):
+    assert stats.student_quantile(freedom) == pytest.approx(tabled, rel=0.01)
+
+
+def test_paired_means_by_hand():
+    found = stats.paired_means([3.0, 5, 7, 9], [2.0, 3, 4, 5])
+    error = math.sqrt(5 / 3) / 2
+    assert found["difference"] == 2.5
+    half = 3.182 * error
+    assert found["interval"] == pytest.approx([2.5 - half, 2.5 + half], rel=0.02)
+    assert found["p_value"] == pytest.approx(2 / 16, abs=0.02)  # two of 16 choices of sign
+
+
+def test_unpaired_means_by_hand():
+    # Welch: standard errors 1 and 2, 4 values each, so 25 / (1/3 + 16/3) = 4.41 degrees of freedom.
+    one, other = np.array([-3.0, -1, 1, 3]), np.array([-6.0, -2, 2, 6])
+    scale = 2 / one.std(ddof=1)
+    found = stats.unpaired_means(scale * one + 10, scale * other)
+    assert found["difference"] == pytest.approx(10)
+    assert found["interval"][1] - 10 == pytest.approx(2.678 * math.sqrt(5), rel=0.01)
+    assert found["p_value"] == stats.rank_test(scale * one + 10, scale * other)

@@ -397,6 +397,32 @@ def test_nothing_is_cut_off_in_a_narrow_window(live, width):
     assert wide <= width
 
 
+@EACH
+def test_on_a_laptop_board_policy_value_and_memos_are_seen_without_scrolling(live, name):
+    page, _ = live(name, viewport={"width": 1280, "height": 800})
+    press(page, *"lllllllll")
+    for part in (".board", ".policy", ".marks", ".history"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 800, (part, box)
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 1280, (part, box)
+    assert page.locator(".board").bounding_box()["height"] > 300
+
+
+def test_what_a_square_marks_can_be_seen_through_it(live):
+    page, _ = live("babyai")
+    opacity = page.locator("rect.attention").first.evaluate("s => getComputedStyle(s).fillOpacity")
+    assert float(opacity) < 0.2
+
+
+def test_no_bars_are_shown_where_nothing_is_asked(live):
+    page, _ = live("pathfinding")
+    percents = page.locator(".percent")
+    assert not percents.first.is_visible()
+    assert "Nothing is asked" in page.locator(".marks").inner_text()
+    press(page, "l")
+    assert percents.first.is_visible() and "asked" not in page.locator(".marks").inner_text()
+
+
 def luminance(colour):
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]

@@ -1,5 +1,6 @@
 """`wmg eval`: held-out episodes and, of Sokoban, every level of a bank, once."""
 
+import contextlib
 import dataclasses
 import json as jsonlib
 import pathlib
@@ -67,6 +68,13 @@ def run(args: list[str]) -> int:
     return 0
 
 
+def showing(json: bool) -> Any:
+    """A context with a function that shows progress; None where JSON is printed."""
+    from wmg.runs import progress
+
+    return contextlib.nullcontext() if json else progress.count()
+
+
 def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
     """Play episodes, and print the score."""
     from wmg.play import evaluate
@@ -76,7 +84,9 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) 
     episodes = 1000 if options.episodes is None else options.episodes
     if not 2 <= episodes <= 10_000_000:
         raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
-    played = evaluate.evaluate(env, agent, options.test_seed, episodes, options.greedy)
+    with showing(options.json) as show:
+        test = env, agent, options.test_seed, episodes, options.greedy
+        played = evaluate.evaluate(*test, show=show)
     result = {"model": name, **evaluate.summary(env.spec, played)}
     if options.json:
         print(jsonlib.dumps(result))
@@ -89,24 +99,29 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) 
 
 def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
     """Play the levels, print the solved share, and save or compare outcomes if asked to."""
+    import numpy as np
+
     from wmg.play import level_test
+    from wmg.tools import stats
 
     settings = options.env
     remark_on(settings)
     count = level_test.count_levels(env, options.episodes)
     other = level_test.read(options.against, settings, count) if options.against else None
-    played = level_test.play_levels(
-        env,
-        agent,
-        count=count,
-        seed=options.test_seed,
-        greedy=options.greedy,
-        thinking=options.thinking,
-    )
+    with showing(options.json) as show:
+        played = level_test.play_levels(
+            env,
+            agent,
+            count=count,
+            seed=options.test_seed,
+            greedy=options.greedy,
+            thinking=options.thinking,
+            show=show,
+        )
     how = {"model": name, "seed": options.test_seed, "greedy": options.greedy}
     how |= {"thinking": options.thinking}
     found = level_test.summary(played)
-    compared = None if other is None else level_test.compare(played, other)
+    compared = None if other is None else stats.paired_rates(np.asarray(played.success), other)
     if options.out:
         level_test.save(options.out, played, settings, **how)
     if options.json:
@@ -119,8 +134,19 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
         f"levels of {settings.bank} in {env.spec.max_steps} steps"
     )
     if compared:
-        print(
-            f"both solved {compared['both']:,}, only this one {compared['only_this']:,}, only "
-            f"{options.against} {compared['only_other']:,}, neither {compared['neither']:,} "
-            f"(sign test {compared['sign_test']:.2g})"
+        print(describe_difference(compared, "this one", str(options.against)))
+
+
+def describe_difference(found: dict[str, Any], first: str, second: str) -> str:
+    """Lines that say how two agents compare, with differences in percentage points."""
+    low, high = found["interval"]
+    lines = [
+        f"difference {found['difference']:+.2f} points, 95% interval {low:+.2f} to {high:+.2f}, "
+        f"p = {found['p_value']:.2g} ({found['test']})"
+    ]
+    if "both" in found:
+        lines.append(
+            f"both solved {found['both']:,}, only {first} {found['only_first']:,}, only {second} "
+            f"{found['only_second']:,}, neither {found['neither']:,}"
         )
+    return "\n".join(lines)

@@ -9,7 +9,10 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
+import time
 from typing import NoReturn
 
 from wmg import __version__
@@ -18,6 +21,8 @@ from wmg.tools.errors import LONGEST_SENTENCE, BadInput, cut, quote
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
     "eval": "play held-out episodes with a trained agent",
+    "compare": "two agents in the same episodes: difference, interval and p-value",
+    "plot": "learning curves of several run folders in one figure",
     "view": "watch an agent think, in the browser, as a page or a video",
     "reproduce": "run a table or figure of the paper, and compare",
     "list": "presets with their parameter counts, targets, shipped models",
@@ -28,6 +33,8 @@ COMMANDS = {
 }
 """What each command does. It is `run` in the module of its name."""
 INTERRUPTED = 130
+GRACE_SECONDS = 0.3
+"""How long a command has to end by itself after a signal."""
 SUMMARY = """\
 usage: wmg COMMAND ...
 
@@ -47,6 +54,7 @@ def summary() -> str:
 def command() -> NoReturn:
     """What the shell calls. Modules in the current folder can be imported, after all others."""
     sys.path.append("")
+    watch_interrupts("stopping after this report" if sys.argv[1:2] == ["train"] else "stopping")
     code = main()
     if code == INTERRUPTED:
         # Python would wait for the compiled program that still runs, which may take an hour.
@@ -54,6 +62,31 @@ def command() -> NoReturn:
             sys.stdout.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def watch_interrupts(does: str) -> None:
+    """Acknowledge Ctrl-C at once, and end the process soon after a second one.
+
+    Python's own handlers run in the main thread, and only once the compiled program that it waits
+    for has ended. So another thread reads the signals, from a pipe that Python writes them to.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def read_signal() -> None:
+        while os.read(reader, 1)[0] != signal.SIGINT:
+            pass
+
+    def watch() -> None:
+        read_signal()
+        time.sleep(GRACE_SECONDS)  # most commands have ended by then
+        print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+        read_signal()
+        time.sleep(GRACE_SECONDS)
+        os._exit(INTERRUPTED)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -22,6 +22,12 @@ def split_name(args: list[str]) -> tuple[str | None, list[str]]:
     return None, args
 
 
+def split_names(args: list[str]) -> tuple[list[str], list[str]]:
+    """All leading positional arguments, and the rest."""
+    first = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    return args[:first], args[first:]
+
+
 def find_config(name: str) -> Config:
     """A preset, or the `Config` at an import path, `module:name`."""
     if ":" not in name:

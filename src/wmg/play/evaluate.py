@@ -1,6 +1,7 @@
 """Held-out episodes: how well an agent plays, without learning."""
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.play.streams import Chance, chance_of, episode_keys, test_key
+from wmg.tools import stats
 from wmg.types import Agent, Env, EnvSpec, Observation, act, keep_if
 
 
@@ -37,18 +39,26 @@ class Lanes(eqx.Module):
     """Episodes so far; length 0 means not started."""
 
 
+Begin = Callable[[Int[Array, ""]], tuple[Any, Observation]]
+"""Starts the episode of an index."""
+Draw = Callable[[Int[Array, ""], Int[Array, ""]], Chance]
+"""What is random in the step at a time of the episode of an index."""
+
+
 def play(
     env: Env,
     agent: Agent,
-    begin: Callable[[Int[Array, ""]], tuple[Any, Observation]],
-    chance: Callable[[Int[Array, ""], Int[Array, ""]], Chance],
+    begin: Begin,
+    chance: Draw,
     episodes: int,
     lanes: int,
     *,
     greedy: bool = False,
     thinking: int = 0,
     allowed: Int[Array, " episodes_and_none"] | None = None,
-) -> Episodes:
+    now: Lanes | None = None,
+    steps: Int[Array, ""] | int | None = None,
+) -> Lanes:
     """Play episodes 0, 1, 2, ..., sampling from the policy or, if `greedy`, by its best action.
 
     `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps. In
@@ -58,6 +68,8 @@ def play(
     there are more, no episode is begun and those in progress are played to their end. So the
     episodes that were played are always the first ones, whatever their length. Idle lanes cost as
     much as others.
+
+    Play goes on from `now`, and stops after `steps` steps if they are given.
     """
 
     def one(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
@@ -87,12 +99,36 @@ def play(
         return jax.lax.cond(wanted, lambda: _refill(now, jax.vmap(fresh)), lambda: now)
 
     def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
-        return *begin(index), agent.initial_memory(), jnp.int32(0)
+        return begin_lane(agent, begin, index)
 
+    now = start(agent, begin, episodes, lanes) if now is None else now
+    if steps is None:
+        return jax.lax.while_loop(unfinished, step, now)
+    return jax.lax.while_loop(
+        lambda state: unfinished(state[0]) & (state[1] < steps),
+        lambda state: (step(state[0]), state[1] + 1),
+        (now, jnp.int32(0)),
+    )[0]
+
+
+def begin_lane(agent: Agent, begin: Begin, index: Int[Array, ""]) -> tuple:
+    """State, observation, memory and time at the start of an episode."""
+    return *begin(index), agent.initial_memory(), jnp.int32(0)
+
+
+def start(agent: Agent, begin: Begin, episodes: int, lanes: int) -> Lanes:
+    """The first episodes, one in each lane."""
     first, none = jnp.arange(lanes), jnp.zeros(episodes, jnp.int32)
     nothing = Episodes(none.astype(jnp.float32), none, none.astype(bool))
-    start = Lanes(*jax.vmap(fresh)(first), first, jnp.int32(lanes), jnp.int32(0), nothing)
-    return jax.lax.while_loop(lambda now: (now.episode < episodes).any(), step, start).played
+    fresh = jax.vmap(lambda index: begin_lane(agent, begin, index))
+    state, observation, memory, time = fresh(first)
+    begun, failed = jnp.int32(lanes), jnp.int32(0)
+    return Lanes(state, observation, memory, time, first, begun, failed, nothing)
+
+
+def unfinished(now: Lanes) -> Bool[Array, ""]:
+    """Whether any lane still plays."""
+    return (now.episode < len(now.played.length)).any()
 
 
 def _refill(now: Lanes, fresh: Callable[[Int[Array, " lanes"]], tuple]) -> Lanes:
@@ -114,8 +150,58 @@ def lanes_for(episodes: int) -> int:
     return min(episodes, 64 if jax.default_backend() == "cpu" else 10_000)
 
 
+Streams = Callable[[Any, PRNGKeyArray], tuple[Begin, Draw]]
+"""Makes the episodes of a test of an environment and a key."""
+Show = Callable[[str, int, int], None]
+"""Shows how much is done: of what, how much, and of how much."""
+PART_SECONDS = 0.5
+"""How long a part is played before progress is shown."""
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4, 5, 6, 7))
+def _play(
+    env: Env,
+    agent: Agent,
+    key: PRNGKeyArray,
+    streams: Streams,
+    episodes: int,
+    lanes: int,
+    greedy: bool,
+    thinking: int,
+    now: Lanes | None = None,
+    steps: Int[Array, ""] | int | None = None,
+) -> Lanes:
+    how = {"greedy": greedy, "thinking": thinking, "now": now, "steps": steps}
+    return play(env, agent, *streams(env, key), episodes, lanes, **how)
+
+
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
-def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: int) -> Episodes:
+def _start(
+    env: Env, agent: Agent, key: PRNGKeyArray, streams: Streams, episodes: int, lanes: int
+) -> Lanes:
+    return start(agent, streams(env, key)[0], episodes, lanes)
+
+
+def play_all(*test: Any, show: Show | None = None) -> Episodes:
+    """The episodes of a test: the arguments of `_play`. With `show`, it is played in parts, and
+    progress is shown between them; the outcome is the same."""
+    if show is None:
+        return jax.device_get(_play(*test).played)
+    show("compiling ...", 0, 0)
+    now, steps = _start(*test[:6]), 1
+    episodes = now.played.length.size
+    while unfinished(now):
+        began = time.monotonic()
+        now = _play(*test, now, jnp.int32(steps))
+        done = int(now.begun) - int((now.episode < episodes).sum())
+        show("episodes", done, episodes)
+        steps *= 2 if time.monotonic() - began < PART_SECONDS else 1
+    return jax.device_get(now.played)
+
+
+def held_out(env: Env, key: PRNGKeyArray) -> tuple[Begin, Draw]:
+    """The held-out episodes of an environment that draws them."""
+
     def begin(index: Int[Array, ""]) -> tuple[Any, Observation]:
         return env.reset(episode_keys(key, index)[0])
 
@@ -123,13 +209,21 @@ def _play(env: Env, agent: Agent, key: Any, episodes: int, greedy: bool, lanes: 
         _, pkey, ekey = episode_keys(key, index)
         return chance_of(env.spec, pkey, ekey, time)
 
-    return play(env, agent, begin, chance, episodes, lanes, greedy=greedy)
+    return begin, chance
 
 
-def evaluate(env: Env, agent: Agent, seed: int, episodes: int, greedy: bool = False) -> Episodes:
+def evaluate(
+    env: Env,
+    agent: Agent,
+    seed: int,
+    episodes: int,
+    greedy: bool = False,
+    show: Show | None = None,
+) -> Episodes:
     """The episodes of a test seed: the same for every agent, sampled actions aside."""
     lanes = lanes_for(episodes)
-    return jax.device_get(_play(env, agent, test_key(seed), episodes, greedy, lanes))
+    test = env, agent, test_key(seed), held_out, episodes, lanes, greedy, 0
+    return play_all(*test, show=show)
 
 
 UNPLAYED, FAILED, SOLVED = range(3)
@@ -164,7 +258,7 @@ def play_block(
         return jax.random.gumbel(nkey, (env.spec.actions,)), skey
 
     first = fetch if ahead else begin
-    played = play(env, agent, first, chance, episodes, lanes, allowed=allowed)
+    played = play(env, agent, first, chance, episodes, lanes, allowed=allowed).played
     return jnp.where(played.length == 0, UNPLAYED, jnp.where(played.success, SOLVED, FAILED))
 
 
@@ -182,13 +276,8 @@ def summary(spec: EnvSpec, episodes: Episodes) -> dict[str, float | int]:
     each = scores(spec, episodes)
     return {
         "score": float(each.mean()),
-        "standard_error": _standard_error(each),
+        "standard_error": stats.standard_error(each),
         "success": float(np.mean(episodes.success)),
         "episodes": len(each),
         "mean_length": float(np.mean(episodes.length)),
     }
-
-
-def _standard_error(each: np.ndarray) -> float:
-    """Of the mean; not a number if there is one alone."""
-    return float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else float("nan")

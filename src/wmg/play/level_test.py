@@ -1,6 +1,5 @@
 """How many levels of a bank an agent solves: each is played once, and its outcome kept."""
 
-import functools
 import json
 import pathlib
 from typing import Any
@@ -8,11 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg import config
 from wmg.play import evaluate
-from wmg.play.evaluate import Episodes
+from wmg.play.evaluate import Begin, Draw, Episodes, Show
 from wmg.play.streams import Chance, chance_of, test_key
 from wmg.settings import EnvSettings
 from wmg.tools import files, stats
@@ -24,17 +23,14 @@ LARGEST_FILE = 100_000_000
 """Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
-def _play(
-    env: LevelEnv, agent: Agent, key: Any, count: int, greedy: bool, thinking: int, lanes: int
-) -> Episodes:
+def levels(env: LevelEnv, key: PRNGKeyArray) -> tuple[Begin, Draw]:
+    """The levels of an environment in their order."""
+
     def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
         pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
         return chance_of(env.spec, pkey, ekey, time)
 
-    return evaluate.play(
-        env, agent, env.start, chance, count, lanes, greedy=greedy, thinking=thinking
-    )
+    return env.start, chance
 
 
 def count_levels(env: LevelEnv, wanted: int | None) -> int:
@@ -55,8 +51,9 @@ def play_levels(
     seed: int = 0,
     greedy: bool = False,
     thinking: int = 0,
+    show: Show | None = None,
 ) -> Episodes:
-    """The outcome of each level of the bank, or of the first `count`, in one compiled pass.
+    """The outcome of each level of the bank, or of the first `count`.
 
     With `thinking`, the agent stays where it is for so many steps first. They do not count
     towards the limit, nor as length, but are paid as other steps are. What is sampled depends on
@@ -68,7 +65,8 @@ def play_levels(
     lanes = min(1000, evaluate.lanes_for(count))
     key = test_key(seed)
     longer = env.with_limit(env.spec.max_steps + thinking)
-    played = jax.device_get(_play(longer, agent, key, count, greedy, thinking, lanes))
+    test = longer, agent, key, levels, count, lanes, greedy, thinking
+    played = evaluate.play_all(*test, show=show)
     return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)
 
 
@@ -112,17 +110,3 @@ def read(path: pathlib.Path, settings: EnvSettings, count: int) -> Bool[np.ndarr
             f"{path} is of {solved.size:,} levels of {bank}, not {count:,} of {settings.bank}"
         )
     return solved
-
-
-def compare(episodes: Episodes, other: Bool[np.ndarray, " levels"]) -> dict[str, int | float]:
-    """Levels that both agents solved, only one of them, or neither; and the p-value of a sign
-    test."""
-    this = np.asarray(episodes.success)
-    only_this, only_other = int((this & ~other).sum()), int((other & ~this).sum())
-    return {
-        "both": int((this & other).sum()),
-        "only_this": only_this,
-        "only_other": only_other,
-        "neither": int((~this & ~other).sum()),
-        "sign_test": stats.sign_test(only_this, only_other),
-    }

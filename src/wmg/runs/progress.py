@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wmg.runs.result import Progress
 
+COMPILING = "compiling ..."
 LINE_SECONDS = 5.0
 """Least time between two lines in a pipe."""
 
@@ -76,6 +77,7 @@ def _lines(file) -> "Iterator[Callable[[Progress], None]]":
             last[0] = time.monotonic()
             write(progress)
 
+    print(COMPILING, file=file, flush=True)
     yield show
     if reports and reports[-1] is not shown[-1]:
         write(reports[-1])
@@ -93,7 +95,7 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
         TextColumn("{task.description}"),
     )
     with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("compiling ...", total=None)
+        task = bar.add_task(COMPILING, total=None)
         reports: list[Progress] = []
 
         def show(progress: "Progress") -> None:
@@ -107,7 +109,7 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
 @contextlib.contextmanager
 def count(file=None) -> Iterator[Callable[[str, int, int], None]]:
     """A function that shows how much of something is done: what, how much, and of how much,
-    where 0 means that nobody knows."""
+    where 0 means that nobody knows. `COMPILING` is shown until something is done."""
     file = sys.stderr if file is None else file
     with _counting_bar() if file.isatty() else _counting_lines(file) as show:
         yield show
@@ -118,7 +120,9 @@ def _counting_lines(file) -> Iterator[Callable[[str, int, int], None]]:
     last = [float("-inf")]
 
     def show(what: str, done: int, total: int) -> None:
-        if done == total or time.monotonic() - last[0] >= LINE_SECONDS:
+        if what == COMPILING:
+            print(what, file=file, flush=True)
+        elif done == total or time.monotonic() - last[0] >= LINE_SECONDS:
             last[0] = time.monotonic()
             print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=file, flush=True)
 
@@ -137,6 +141,8 @@ def _counting_bar() -> Iterator[Callable[[str, int, int], None]]:
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:
+            if what != COMPILING and COMPILING in tasks:
+                bar.remove_task(tasks.pop(COMPILING))
             if what not in tasks:
                 tasks[what] = bar.add_task(what)
             bar.update(tasks[what], completed=done, total=total or None)

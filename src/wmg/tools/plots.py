@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 
 Numbers = NDArray[np.float64]
 
@@ -18,6 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", ":")
 INK, QUIET, PALE, GRID = "#222222", "#6B6B6B", "#B0B0B0", "#E6E6E6"
 STYLE = {
+    "svg.hashsalt": "wmg",
     "font.size": 11,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -73,10 +74,10 @@ def learning_curves(
     ylabel: str,
     lines: Mapping[str, float] | None = None,
 ) -> None:
-    """Write a PNG with each agent's mean score and a band of one standard deviation.
+    """Write a PNG or SVG with each agent's mean score and a band of one standard deviation.
 
     `lines` are horizontal references. A run that diverged leaves the mean from then on, and the
-    agent's label says how many are left.
+    agent's label says how many are left. The legend says what line and band are.
     """
     if not curves:
         raise BadInput("there is no learning curve to draw")
@@ -89,6 +90,8 @@ def learning_curves(
         last = max(float(curve.steps.max()) for curve in curves.values())
         _label_axes(axes, title, ylabel, last)
         _draw_labels(axes, labels)
+        if any(len(curve.scores) > 1 for curve in curves.values()):
+            _explain_band(figure)
         save(figure, path)
 
 
@@ -149,10 +152,35 @@ def import_matplotlib() -> tuple[Any, Any]:
     return style, figure
 
 
+FORMATS = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
+"""Suffixes of figures, each with the metadata that is left out: the same figure, the same file."""
+
+
+def check_format(path: str | os.PathLike[str]) -> str:
+    """The suffix of a figure's file, if it is one we write."""
+    suffix = pathlib.Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise BadInput(
+            f"a figure's name must end in {' or '.join(FORMATS)}, got {quote(str(path))}"
+        )
+    return suffix
+
+
 def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure. Without the version of matplotlib, the same one gives the same file."""
+    """Write a figure as PNG or SVG, by the suffix."""
+    suffix = check_format(path)
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
+    figure.savefig(path, format=suffix[1:], dpi=150, metadata=FORMATS[suffix])
+
+
+def _explain_band(figure: Any) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    line = Line2D([], [], color=QUIET, linewidth=2, label="mean over runs")
+    band = Patch(color=QUIET, alpha=0.25, linewidth=0, label="±1 standard deviation over runs")
+    look = {"frameon": False, "fontsize": 9, "ncols": 2, "handlelength": 1.4}
+    figure.legend(handles=[line, band], loc="outside lower left", **look)
 
 
 def _draw_lines(axes: Any, lines: Mapping[str, float]) -> list[Label]:

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,103 @@ def sign_test(more: int, fewer: int) -> float:
         tail += term
         term = term * (coins - heads) // (heads + 1)
     return min(1.0, 2 * tail / 2**coins)
+
+
+def paired_rates(first: ArrayLike, second: ArrayLike) -> dict[str, Any]:
+    """Compares two agents' successes in the same episodes: the difference of rates in percent,
+    its 95% interval (Bonett and Price, 2012) and the p-value of a sign test."""
+    one, other = np.asarray(first, bool), np.asarray(second, bool)
+    only_first, only_second = int((one & ~other).sum()), int((other & ~one).sum())
+    # One episode is added to each of the two counts, so that the interval of no difference in
+    # n episodes is not of width 0.
+    more, fewer = ((count + 1) / (one.size + 2) for count in (only_first, only_second))
+    error = math.sqrt((more + fewer - (more - fewer) ** 2) / (one.size + 2))
+    half = statistics.NormalDist().inv_cdf(0.975) * error
+    return {
+        "difference": 100 * (only_first - only_second) / one.size,
+        "interval": [100 * max(-1.0, more - fewer - half), 100 * min(1.0, more - fewer + half)],
+        "p_value": sign_test(only_first, only_second),
+        "test": "sign test",
+        "both": int((one & other).sum()),
+        "only_first": only_first,
+        "only_second": only_second,
+        "neither": int((~one & ~other).sum()),
+    }
+
+
+def paired_means(first: ArrayLike, second: ArrayLike) -> dict[str, Any]:
+    """Compares two agents' scores in the same episodes: the mean difference, its 95% interval
+    (Student) and the p-value of a sign-flip test."""
+    differences = _sample(first) - _sample(second)
+    mean, error = float(differences.mean()), standard_error(differences)
+    half = student_quantile(differences.size - 1) * error
+    return {
+        "difference": mean,
+        "interval": [mean - half, mean + half],
+        "p_value": sign_flip_test(differences),
+        "test": "sign-flip test",
+    }
+
+
+def unpaired_means(first: ArrayLike, second: ArrayLike) -> dict[str, Any]:
+    """Compares two samples of runs: the difference of means, its 95% interval (Welch) and the
+    p-value of a rank test."""
+    one, other = _sample(first), _sample(second)
+    squares = [standard_error(each) ** 2 for each in (one, other)]
+    total = sum(squares)
+    parts = (s**2 / (each.size - 1) for s, each in zip(squares, (one, other), strict=True))
+    freedom = total**2 / sum(parts) if total > 0 else one.size + other.size - 2
+    difference = float(one.mean() - other.mean())
+    half = student_quantile(freedom) * math.sqrt(total)
+    return {
+        "difference": difference,
+        "interval": [difference - half, difference + half],
+        "p_value": rank_test(one, other),
+        "test": "rank test",
+    }
+
+
+def sign_flip_test(differences: ArrayLike, *, seed: int = 0, resamples: int = 10_000) -> float:
+    """Two-sided p-value that paired differences have mean 0, by random signs.
+
+    Differences of the same size share one binomial draw. A seed always gives the same p-value.
+    """
+    sample = _sample(differences)
+    sizes, counts = np.unique(np.abs(sample), return_counts=True)
+    generator = np.random.default_rng(seed)
+    block, as_far, least = max(1, 10_000_000 // sizes.size), 0, abs(sample.sum()) - 1e-9
+    for begin in range(0, resamples, block):
+        shape = min(block, resamples - begin), sizes.size
+        sums = (2 * generator.binomial(counts, 0.5, shape) - counts) @ sizes
+        as_far += int((np.abs(sums) >= least).sum())
+    return (as_far + 1) / (resamples + 1)
+
+
+def student_quantile(freedom: int | float, confidence: float = 0.95) -> float:
+    """Student's two-sided quantile: exact for 1 and 2 degrees of freedom, else by Cornish-Fisher
+    expansion, to 1% or better."""
+    if freedom < 1:
+        raise ValueError(f"degrees of freedom must be at least 1, got {freedom}")
+    tail = (1 + _checked(confidence)) / 2
+    if freedom < 2:
+        return math.tan(math.pi * (tail - 0.5))
+    if freedom < 3:
+        return (2 * tail - 1) * math.sqrt(2 / (4 * tail * (1 - tail)))
+    z = statistics.NormalDist().inv_cdf(tail)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+def standard_error(values: ArrayLike) -> float:
+    """Of the mean; NaN for a single value."""
+    sample = _sample(values)
+    return float(sample.std(ddof=1) / math.sqrt(sample.size)) if sample.size > 1 else math.nan
 
 
 def rank_test(one: ArrayLike, other: ArrayLike, *, seed: int = 0, resamples: int = 10_000) -> float:

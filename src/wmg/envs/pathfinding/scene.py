@@ -30,6 +30,7 @@ def describe(state: PathfindingState, observation: Observation) -> dict[str, Any
         "links": links,
         "shown": shown,
         "quiz": quiz,
+        "asks": quiz,
         "path": find_path(links, *shown) if quiz else None,
     }
 

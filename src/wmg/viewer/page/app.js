@@ -59,14 +59,15 @@ function makePanel(agent, index) {
   }
   panel.scene = html("div", { class: "scene" });
   panel.side = html("div", { class: "side" });
-  panel.history = html("div");
+  panel.says = html("div", { class: "says" });
+  panel.history = html("div", { class: "course" });
+  panel.side.append(panel.says, panel.history);
   panel.root = html(
     "article",
     { class: "track", "aria-label": agent.name },
     html("h2", {}, agent.name, " ", html("small", {}, about)),
     panel.settings,
     html("div", { class: "parts" }, panel.scene, panel.side),
-    panel.history,
   );
   return panel;
 }
@@ -153,7 +154,7 @@ function renderTrack(panel, steps) {
     drawScene(drawing, shown, panel.agent, t, rowOf(t), off, gain(), switchable),
   );
   const act = isLive && step.thought ? (action) => move(action) : null;
-  panel.side.replaceChildren(
+  panel.says.replaceChildren(
     drawPolicy(file.actions, step, thought, was, act),
     drawMarks(file.actions, step, thought, was),
   );
@@ -171,7 +172,7 @@ function render() {
   const { label } = file.episodes[episode];
   find("title").textContent = `${file.title} · ${label}`;
   find("says").textContent = all[0][timeOf(all[0])].scene.says;
-  find("clock").textContent = `step ${time} of ${last()}${isOver() ? "" : "…"}`;
+  find("clock").textContent = `step ${time} of ${last()}${isOver() ? "" : " so far"}`;
   find("scrub").max = last();
   find("scrub").value = time;
   find("play").textContent = timer ? "⏸ pause" : "▶ play";

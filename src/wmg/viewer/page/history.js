@@ -5,7 +5,7 @@ import { label, square, svg } from "./make.js";
 
 const LEFT = 58;
 const CURVE = 74;
-const ROWS = 12;
+const ROWS = 8;
 
 function drawValue(picture, steps, time, x, width, whatIf) {
   const values = steps.map((step) => step.thought?.value ?? null);
@@ -68,7 +68,7 @@ function drawArcs(picture, row, x, time, base, gain) {
 }
 
 function drawMemos(picture, rows, x, column, time, slots, gain, top) {
-  const cell = Math.max(3, Math.min(column * 0.9, 22));
+  const cell = Math.max(3, Math.min(column * 0.9, 15));
   const height = Math.max(9, cell);
   const now = rows.get(time);
   const base = top + 48;

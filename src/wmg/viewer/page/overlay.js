@@ -128,6 +128,7 @@ export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
       }
     });
   }
+  picture.setAttribute("preserveAspectRatio", "xMidYMin");
   picture.setAttribute("viewBox", `-2 -2 ${width + 4} ${size.height + 4}`);
   return picture;
 }

@@ -43,7 +43,8 @@ export function drawPolicy(actions, step, thought, was, act) {
     if (act) row.addEventListener("click", () => act(i));
     return row;
   });
-  return html("div", { class: "policy", role: "group", "aria-label": "policy" }, ...rows);
+  const name = step.scene.asks === false ? "policy unasked" : "policy";
+  return html("div", { class: name, role: "group", "aria-label": "policy" }, ...rows);
 }
 
 /** What the agent chooses, what was done, what came of it. */
@@ -57,6 +58,8 @@ export function drawMarks(actions, step, thought, was) {
   const would = actions[thought.choice].name;
   if (step.human)
     say(`The agent would have done: ${would}. You did: ${actions[step.action].name}.`);
+  else if (step.scene.asks === false)
+    say("Nothing is asked in this step: every action does the same.");
   else
     say(
       step.action === null

@@ -1,0 +1,85 @@
+"""`wmg plot`: learning curves of several run folders in one figure."""
+
+import dataclasses
+import json as jsonlib
+import pathlib
+from typing import Any
+
+from wmg.cli.options import parse
+from wmg.cli.start import require_new, split_names
+from wmg.tools.errors import BadInput
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotOptions:
+    """Draw the learning curves of run folders: the mean score of each folder's runs, with a band of
+    one standard deviation over runs."""
+
+    out: pathlib.Path | None = None
+    """The figure, a new .png or .svg (default: curves.png; with --json, none)."""
+    title: str = "Learning curves"
+    """What is written above the figure."""
+    json: bool = False
+    """Print the numbers of the curves as JSON."""
+
+
+def run(args: list[str]) -> int:
+    """`wmg plot FOLDER ...`"""
+    folders, args = split_names(args)
+    options = parse(PlotOptions, args, "wmg plot FOLDER ...")
+    if not folders:
+        raise BadInput("name the run folders whose curves are drawn")
+    if repeated := {name for name in folders if folders.count(name) > 1}:
+        raise BadInput(f"{min(repeated)} is named twice")
+    from wmg.tools import plots
+
+    out = options.out or (None if options.json else pathlib.Path("curves.png"))
+    require_new(out)
+    if out is not None:
+        plots.check_format(out)
+    curves = {name: read_curve(pathlib.Path(name)) for name in folders}
+    if out is not None:
+        labelled = {f"{label(name)}, {count(len(c.scores))}": c for name, c in curves.items()}
+        plots.learning_curves(labelled, out, title=options.title, ylabel="score in %")
+    if options.json:
+        print(jsonlib.dumps([{"folder": name, **numbers(c)} for name, c in curves.items()]))
+    else:
+        print(f"learning curves: {out}")
+    return 0
+
+
+def read_curve(folder: pathlib.Path) -> Any:
+    """The scores of all runs of a folder."""
+    from wmg.runs import runfolder
+    from wmg.tools import plots
+
+    settings = runfolder.read_config(folder)
+    steps, scores = runfolder.read_scores(folder, settings.runs)
+    if not steps.size:
+        raise BadInput(f"{folder} has no report yet: there is no curve to draw")
+    return plots.Curve(steps, scores)
+
+
+def label(name: str) -> str:
+    """A folder's name as a figure can show it."""
+    return pathlib.Path(name).name.encode(errors="replace").decode() or name
+
+
+def count(runs: int) -> str:
+    """The number of runs in words."""
+    return "1 run" if runs == 1 else f"{runs} runs"
+
+
+def numbers(curve: Any) -> dict[str, Any]:
+    """The curve of a folder: null where no run has a score."""
+    from wmg.runs import runlog
+    from wmg.tools import plots
+
+    mean, deviation, alive = plots.spread(curve.scores)
+    return {
+        "runs": len(curve.scores),
+        "steps": runlog.plain(curve.steps),
+        "mean": runlog.plain(mean),
+        "standard_deviation": runlog.plain(deviation),
+        "runs_with_a_score": runlog.plain(alive),
+    }
