@@ -36,8 +36,9 @@ env = registry.make_env(config.env)
 def learn(seed: int) -> tuple[Result, pathlib.Path]:
     """A run of its own seed, to its end, and where it was saved."""
     folder = RUNS / f"seed-{seed}"
-    with progress.display() as show:
-        return train.train(dataclasses.replace(config, seed=seed), folder, show=show), folder
+    own = dataclasses.replace(config, seed=seed)
+    with progress.display() as display:
+        return train.train(own, folder, start=display.start, show=display.show), folder
 
 
 print(

@@ -21,6 +21,7 @@ from wmg.paper.reproduce import Scale
 from wmg.paper.target import Band, Cell, Claim, Target
 from wmg.play import evaluate, level_test
 from wmg.runs import models, runfolder
+from wmg.runs.progress import Display
 from wmg.tools.errors import BadInput
 
 CONFIG = tiny.settings(env=PathfindingSettings(nodes=3), steps=96, report_every=8)
@@ -37,16 +38,19 @@ TARGET = Target(
 NAME = "small"
 
 
-def quiet(progress):
-    pass
+def shown_by(show):
+    return Display(start=lambda: None, show=show)
 
 
-def never(progress):
+def refuse(progress):
     raise AssertionError("nothing is left to train")
 
 
-def run(out, show=quiet, target=TARGET, **scale):
-    return reproduce.run_cell(NAME, target, "wmg", Scale(**scale), out, show)
+QUIET, NEVER = shown_by(lambda progress: None), shown_by(refuse)
+
+
+def run(out, display=QUIET, target=TARGET, **scale):
+    return reproduce.run_cell(NAME, target, "wmg", Scale(**scale), out, display)
 
 
 def results(out):
@@ -73,7 +77,7 @@ def pieces(tmp_path_factory):
             signal.raise_signal(signal.SIGTERM)
 
     assert run(out, group_size=2, groups=(1,))
-    assert not run(out, interrupt, group_size=2, groups=(0,))
+    assert not run(out, shown_by(interrupt), group_size=2, groups=(0,))
     assert list(results(out)) == ["group-001"]
     assert run(out, group_size=2)
     return out
@@ -84,7 +88,7 @@ def test_a_stop_with_the_last_report_of_a_group_is_one(pieces, tmp_path):
     for result in (tmp_path / "out").rglob("group-000/result.json"):
         result.unlink()
     longer = functools.partial(run, tmp_path / "out", group_size=2, groups=(0,), steps=104)
-    stop = lambda progress: signal.raise_signal(signal.SIGTERM)  # noqa: E731
+    stop = shown_by(lambda progress: signal.raise_signal(signal.SIGTERM))
     assert not longer(stop) and list(results(tmp_path / "out")) == ["group-001"]
     assert longer() and sorted(results(tmp_path / "out")) == ["group-000", "group-001"]
 
@@ -129,13 +133,13 @@ def test_a_report_needs_the_results_alone(whole, tmp_path):
 
 def test_what_is_there_is_not_run_again(whole):
     before = tiny.contents(whole)
-    assert run(whole, never)
+    assert run(whole, NEVER)
     assert tiny.contents(whole) == before
 
 
 def test_what_is_there_is_refused_if_something_else_is_asked_for(whole):
     with pytest.raises(BadInput) as refusal:
-        run(whole, never, steps=48)
+        run(whole, NEVER, steps=48)
     path = whole / NAME / "wmg" / "group-000" / "result.json"
     assert str(refusal.value) == (
         f"{path} has steps = 96, not 48: run it beside that with --again, or choose another --out"
@@ -147,7 +151,7 @@ def test_a_damaged_result_is_refused(whole, tmp_path):
     damaged.parent.mkdir(parents=True)
     damaged.write_text('{"config": {"env"')
     with pytest.raises(BadInput, match=r"result.json is damaged: it does not hold a result$"):
-        run(tmp_path, never)
+        run(tmp_path, NEVER)
 
 
 def test_at_the_papers_scale_everything_is_judged(whole, monkeypatch):
@@ -215,7 +219,7 @@ LONGER = Target(
 
 def test_trained_runs_are_tested_on_longer_episodes(whole, monkeypatch):
     monkeypatch.setattr(reproduce, "TRANSFER_EPISODES", 50)
-    assert reproduce.run_cell("longer", LONGER, "wmg", Scale(), whole, never)
+    assert reproduce.run_cell("longer", LONGER, "wmg", Scale(), whole, NEVER)
     result = json.loads((whole / "longer" / "wmg" / "group-000" / "result.json").read_text())
     found, settings = models.find(str(whole / NAME / "wmg" / "group-000" / "train"), 1)
     env, agent = models.fit(found, settings, PathfindingSettings(nodes=4))
@@ -227,13 +231,13 @@ def test_trained_runs_are_tested_on_longer_episodes(whole, monkeypatch):
 
 def test_a_test_on_longer_episodes_needs_trained_runs(tmp_path):
     with pytest.raises(BadInput, match=r"train does not hold trained models, which this scores"):
-        reproduce.run_cell("longer", LONGER, "wmg", Scale(), tmp_path, never)
+        reproduce.run_cell("longer", LONGER, "wmg", Scale(), tmp_path, NEVER)
 
 
 def test_the_papers_parameter_counts_hold(tmp_path):
     target = paper.TARGETS["parameter-counts"]
     for cell in target.cells:
-        assert reproduce.run_cell("parameter-counts", target, cell, Scale(), tmp_path, never)
+        assert reproduce.run_cell("parameter-counts", target, cell, Scale(), tmp_path, NEVER)
     data = report.report("parameter-counts", target, tmp_path)
     assert [row["verdict"] for row in data["cells"].values()] == ["matches"] * 3
     assert data["scale"] == "full"
@@ -243,7 +247,7 @@ def test_depth_baselines_run_through(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "BASELINE_EPISODES", 250)
     target = paper.TARGETS["depth-baselines"]
     for cell in ("depth-1", "depth-6"):
-        assert reproduce.run_cell("depth-baselines", target, cell, Scale(), tmp_path, never)
+        assert reproduce.run_cell("depth-baselines", target, cell, Scale(), tmp_path, NEVER)
     data = report.report("depth-baselines", target, tmp_path)
     rows = data["cells"]
     assert rows["depth-6"]["value"] == 100 and rows["depth-6"]["standard_error"] == 0
@@ -282,7 +286,7 @@ def raced(tmp_path_factory):
         if next(left, None) is None:
             signal.raise_signal(signal.SIGTERM)
 
-    assert not reproduce.run_cell("race", RACE, "toy", scale, out, interrupt)
+    assert not reproduce.run_cell("race", RACE, "toy", scale, out, shown_by(interrupt))
     assert not list(out.rglob("result.json"))
     return out
 
@@ -330,14 +334,14 @@ def test_a_race_that_was_stopped_goes_on_and_is_reported(raced, capsys, monkeypa
 def test_a_race_that_has_ended_is_not_run_again(raced, capsys, monkeypatch):
     race(capsys, monkeypatch, raced)
     before = tiny.contents(raced)
-    monkeypatch.setattr(reproduce.train, "train", never)
+    monkeypatch.setattr(reproduce.train, "train", NEVER)
     race(capsys, monkeypatch, raced)
     assert tiny.contents(raced) == before
 
 
 def test_a_race_in_pieces_is_the_same_as_in_one(raced, capsys, monkeypatch, tmp_path):
     race(capsys, monkeypatch, raced)
-    assert reproduce.run_cell("race", RACE, "toy", Scale(runs=3), tmp_path, quiet)
+    assert reproduce.run_cell("race", RACE, "toy", Scale(runs=3), tmp_path, QUIET)
     one = json.loads((tmp_path / "race/toy/group-000/result.json").read_text())
     parts = [json.loads((raced / f"race/toy/group-00{i}/result.json").read_text()) for i in (0, 1)]
     for name in ("crossings", "steps_taken"):
@@ -346,7 +350,7 @@ def test_a_race_in_pieces_is_the_same_as_in_one(raced, capsys, monkeypatch, tmp_
 
 
 def toys(out, **scale):
-    return reproduce.run_cell("race", RACE, "toy", Scale(**{"runs": 1, **scale}), out, quiet)
+    return reproduce.run_cell("race", RACE, "toy", Scale(**{"runs": 1, **scale}), out, QUIET)
 
 
 def test_a_rerun_is_kept_beside_the_first_and_never_in_its_place(tmp_path):
@@ -436,7 +440,7 @@ def test_a_measured_value_is_not_replaced_either(tmp_path):
     target = paper.TARGETS["parameter-counts"]
     for scale in (Scale(), Scale(), Scale(again=True)):
         before = tiny.contents(tmp_path)
-        assert reproduce.run_cell("parameter-counts", target, "wmg", scale, tmp_path, never)
+        assert reproduce.run_cell("parameter-counts", target, "wmg", scale, tmp_path, NEVER)
         after = tiny.contents(tmp_path)
         assert before.items() <= after.items()
     found = sorted(tmp_path.rglob("result.json"))
@@ -447,7 +451,7 @@ def test_runs_go_on_until_they_pass_on_the_coarsest_grid(tmp_path):
     goal = dataclasses.replace(TOY.goal, grids=(16, 32))
     cell = Cell("Toy", dataclasses.replace(TOY, goal=goal, steps=200))
     target = dataclasses.replace(RACE, cells={"toy": cell}, claims=())
-    assert reproduce.run_cell("race", target, "toy", Scale(runs=3), tmp_path, quiet)
+    assert reproduce.run_cell("race", target, "toy", Scale(runs=3), tmp_path, QUIET)
     result = result_file.read(tmp_path / "race/toy/group-000/result.json")
     for tests, taken in zip(result_file.tests_of(result), result["steps_taken"], strict=True):
         passed = [t.steps // 8 * 8 for t in tests if t.meets(goal)]
@@ -479,7 +483,7 @@ def puzzles(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reproduce, "TEST_EVERY", 32)
-        assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
+        assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, QUIET)
     return target, out
 
 
@@ -506,8 +510,8 @@ def test_tests_on_levels_are_not_taken_twice(puzzles, monkeypatch):
     target, out = puzzles
     (out / "puzzles" / "wmg" / "group-000" / "result.json").unlink()
     monkeypatch.setattr(reproduce, "TEST_EVERY", 32)
-    monkeypatch.setattr(reproduce.train, "train", never)
-    assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, quiet)
+    monkeypatch.setattr(reproduce.train, "train", NEVER)
+    assert reproduce.run_cell("puzzles", target, "wmg", Scale(), out, QUIET)
 
 
 @pytest.mark.parametrize("text", ['[{"st', "[1]", '[{"steps": 96}]'])
@@ -517,7 +521,7 @@ def test_damaged_tests_on_levels_are_refused(puzzles, tmp_path, text):
     (group / "result.json").unlink()
     (group / "tests.json").write_text(text)
     with pytest.raises(BadInput, match=r"tests\.json is damaged: it does not hold tests"):
-        reproduce.run_cell("puzzles", target, "wmg", Scale(), tmp_path, quiet)
+        reproduce.run_cell("puzzles", target, "wmg", Scale(), tmp_path, QUIET)
 
 
 @pytest.mark.parametrize(
@@ -532,7 +536,7 @@ def test_tests_on_levels_are_not_those_of_other_runs(puzzles, tmp_path, scale, c
     group = shutil.copytree(out / "puzzles", tmp_path / "puzzles") / "wmg" / "group-000"
     (group / "result.json").unlink(missing_ok=True)
     with pytest.raises(BadInput, match=complaint):
-        reproduce.run_cell("puzzles", target, "wmg", scale, tmp_path, quiet)
+        reproduce.run_cell("puzzles", target, "wmg", scale, tmp_path, QUIET)
     assert not (group / "result.json").exists()
 
 
@@ -553,7 +557,7 @@ def test_more_steps_go_on_from_what_was_run_and_keep_its_tests(puzzles, tmp_path
     group = shutil.copytree(out / "puzzles", tmp_path / "puzzles") / "wmg" / "group-000"
     before = json.loads((group / "result.json").read_text())
     (group / "result.json").unlink()
-    assert reproduce.run_cell("puzzles", target, "wmg", Scale(steps=80), tmp_path, quiet)
+    assert reproduce.run_cell("puzzles", target, "wmg", Scale(steps=80), tmp_path, QUIET)
     after = json.loads((group / "result.json").read_text())
     assert after["steps"] == [32, 64, 80]
     assert [row[:2] for row in after["scores"]] == before["scores"]

@@ -25,9 +25,10 @@ def now(monkeypatch):
 
 def lines(*reports, now=None, apart=0.0):
     file = io.StringIO()
-    with progress.display(file) as show:
+    with progress.display(file) as display:
+        display.start()
         for one in reports:
-            show(one)
+            display.show(one)
             if now is not None:
                 now[0] += apart
     first, *rest = file.getvalue().splitlines()
@@ -119,8 +120,9 @@ def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys):
             return True
 
     file = Terminal()
-    with progress.display(file) as show:
-        show(report(steps=5_000))
+    with progress.display(file) as display:
+        display.start()
+        display.show(report(steps=5_000))
     assert file.getvalue() == "" and "25%" in capsys.readouterr().err
 
 

@@ -109,8 +109,8 @@ def run_cells(name: str, target: Target, options: ReproduceOptions) -> bool:
     series = library.choose_series(options.out, wanted, scale)
     for where, asked, what in wanted:
         print(f"{where}: {asked.cells[what].label}", file=sys.stderr, flush=True)
-        with progress.display() as show:
-            if not library.run_cell(where, asked, what, scale, options.out, show, series):
+        with progress.display() as display:
+            if not library.run_cell(where, asked, what, scale, options.out, display, series):
                 return False
     return True
 

@@ -65,12 +65,14 @@ def run(args: list[str]) -> int:
     with contextlib.ExitStack() as stack:
         for mirror in mirrors:
             stack.callback(mirror.close)
+        display = stack.enter_context(progress.display())
         result = trainer.train(
             settings,
             folder,
             resume=options.resume is not None,
             branch_from=options.from_,
-            show=stack.enter_context(progress.display()),
+            start=display.start,
+            show=display.show,
             mirrors=mirrors,
             save_seconds=options.save_seconds,
         )

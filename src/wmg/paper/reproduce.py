@@ -31,6 +31,7 @@ from wmg.paper import result_file
 from wmg.paper.target import Cell, Target
 from wmg.play import evaluate, level_test
 from wmg.runs import bench, checkpoint, hardware, models, runfolder, train
+from wmg.runs.progress import Display
 from wmg.runs.result import Result
 from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
@@ -105,7 +106,7 @@ def run_cell(
     cell: str,
     scale: Scale,
     out: pathlib.Path,
-    show: Callable,
+    display: Display,
     series: str | None = None,
 ) -> bool:
     """Run what is missing of a cell in a series; whether all that was asked for is now there."""
@@ -125,7 +126,7 @@ def run_cell(
             folder = trained / place.relative_to(out / name / cell) / "train"
             result = transfer_group(settings, folder, enlarged=target.cells[cell].enlarged)
         else:
-            result = TRAINED[target.measure](settings, place / "train", show)
+            result = TRAINED[target.measure](settings, place / "train", display)
         if result is None:
             return False
         command = scale.command(name, target, cell, group, settings.steps)
@@ -225,9 +226,10 @@ def _read_json(path: pathlib.Path) -> Any:
         return None
 
 
-def _train(settings: Config, folder: pathlib.Path, show: Callable) -> Result | None:
+def _train(settings: Config, folder: pathlib.Path, display: Display) -> Result | None:
     """Train a group, or go on with it. None if that was stopped."""
-    result = train.train(settings, folder, resume=folder.exists(), show=show)
+    resume = folder.exists()
+    result = train.train(settings, folder, resume=resume, start=display.start, show=display.show)
     return None if result.stopped else result
 
 
@@ -242,9 +244,9 @@ def about_runs(settings: Config, folder: pathlib.Path | None = None) -> dict[str
     }
 
 
-def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+def train_group(settings: Config, folder: pathlib.Path, display: Display) -> dict | None:
     """Train a group, or go on with it. None if that was stopped."""
-    result = _train(settings, folder, show)
+    result = _train(settings, folder, display)
     if result is None:
         return None
     scores = result.scores.copy()
@@ -260,7 +262,7 @@ def train_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict 
     }
 
 
-def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+def test_group(settings: Config, folder: pathlib.Path, display: Display) -> dict | None:
     """Train a group, or go on with it, and have its runs play all held-out levels as often as the
     paper did."""
     done = folder.parent / "tests.json"
@@ -276,7 +278,7 @@ def test_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict |
         if any(test["steps"] == steps for test in tests):
             continue
         stage = dataclasses.replace(settings, steps=steps)
-        result = _train(stage, folder, show)
+        result = _train(stage, folder, display)
         if result is None:
             return None
         own, longer = (test_runs(env, result) for env in (held_out, given_longer))
@@ -320,9 +322,9 @@ def test_runs(settings: SokobanSettings, result: Result) -> list[float | None]:
     return shares
 
 
-def solve_group(settings: Config, folder: pathlib.Path, show: Callable) -> dict | None:
+def solve_group(settings: Config, folder: pathlib.Path, display: Display) -> dict | None:
     """Train a group until its runs meet their goal, or go on with it."""
-    result = _train(settings, folder, show)
+    result = _train(settings, folder, display)
     if result is None:
         return None
     return {
@@ -427,7 +429,7 @@ MEASURES: dict[str, Callable[[Cell, Scale], dict[str, Any]]] = {
 }
 
 
-TRAINED: dict[str, Callable[[Config, pathlib.Path, Callable], dict[str, Any] | None]] = {
+TRAINED: dict[str, Callable[[Config, pathlib.Path, Display], dict[str, Any] | None]] = {
     "curve": train_group,
     "efficiency": solve_group,
     "levels": test_group,

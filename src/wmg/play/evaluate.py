@@ -101,7 +101,11 @@ def play(
     def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
         return begin_lane(agent, begin, index)
 
-    now = start(agent, begin, episodes, lanes) if now is None else now
+    return repeat(step, start(agent, begin, episodes, lanes) if now is None else now, steps)
+
+
+def repeat(step: Callable[[Lanes], Lanes], now: Lanes, steps: Int[Array, ""] | int | None) -> Lanes:
+    """What follows by steps until nothing is left to play, or as many as are given."""
     if steps is None:
         return jax.lax.while_loop(unfinished, step, now)
     return jax.lax.while_loop(

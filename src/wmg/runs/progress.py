@@ -1,6 +1,7 @@
 """Showing how training goes: a live bar on a terminal, plain lines in a pipe."""
 
 import contextlib
+import dataclasses
 import statistics
 import sys
 import time
@@ -51,16 +52,25 @@ def clock(seconds: float) -> str:
     return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02d}:{int(seconds % 60):02d}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Display:
+    """What shows how training goes: two functions to hand to `train`."""
+
+    start: Callable[[], None]
+    """Says that programs are compiled, until the first report."""
+    show: "Callable[[Progress], None]"
+
+
 @contextlib.contextmanager
-def display(file=None) -> "Iterator[Callable[[Progress], None]]":
-    """A function to hand to `train`, for as long as the display stands."""
+def display(file=None) -> Iterator[Display]:
+    """A display for one training."""
     file = sys.stderr if file is None else file
-    with _live() if file.isatty() else _lines(file) as show:
-        yield show
+    with _live() if file.isatty() else _lines(file) as made:
+        yield made
 
 
 @contextlib.contextmanager
-def _lines(file) -> "Iterator[Callable[[Progress], None]]":
+def _lines(file) -> Iterator[Display]:
     reports: list[Progress] = []
     shown: list[Progress] = []
     last = [float("-inf")]
@@ -77,14 +87,13 @@ def _lines(file) -> "Iterator[Callable[[Progress], None]]":
             last[0] = time.monotonic()
             write(progress)
 
-    print(COMPILING, file=file, flush=True)
-    yield show
+    yield Display(lambda: print(COMPILING, file=file, flush=True), show)
     if reports and reports[-1] is not shown[-1]:
         write(reports[-1])
 
 
 @contextlib.contextmanager
-def _live() -> "Iterator[Callable[[Progress], None]]":
+def _live() -> Iterator[Display]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -95,7 +104,7 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
         TextColumn("{task.description}"),
     )
     with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(COMPILING, total=None)
+        task = bar.add_task("", total=None)
         reports: list[Progress] = []
 
         def show(progress: "Progress") -> None:
@@ -103,7 +112,7 @@ def _live() -> "Iterator[Callable[[Progress], None]]":
             text = f"{describe(progress)}, {remaining(progress, reports[0])}"
             bar.update(task, completed=progress.steps, total=progress.total, description=text)
 
-        yield show
+        yield Display(lambda: bar.update(task, description=COMPILING), show)
 
 
 @contextlib.contextmanager

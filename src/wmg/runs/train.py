@@ -39,6 +39,7 @@ def train(
     env: Env | Host | Sequence[Host] | None = None,
     resume: bool = False,
     branch_from: pathlib.Path | str | None = None,
+    start: Callable[[], None] = lambda: None,
     show: Callable[[Progress], None] = lambda progress: None,
     mirrors: tuple[Any, ...] = (),
     save_seconds: float = SAVE_SECONDS,
@@ -49,6 +50,7 @@ def train(
     `branch_from`, a new folder starts from the state of another one, with changed numbers. An
     environment of your own that is not registered is given as `env`, with settings whose `env` is
     None: a compiled one, or one on the host (several for several runs or environments).
+    `start` is called once nothing is refused any more, `show` after each report.
     """
     settings = pinned(settings)
     task = make_task(settings, env)
@@ -58,6 +60,7 @@ def train(
         if resume or branch_from:
             raise BadInput("resuming and branching need a run folder")
         session = Session(settings, task, task.start())
+        start()
         with stop_on_signals() as stop:
             return session.run(show, mirrors, save_seconds, stop)
     if resume and branch_from:
@@ -74,6 +77,7 @@ def train(
         session = open_session(settings, task, folder, like, parent)
         if resume:
             runfolder.update_config(folder, settings)
+        start()
         with stop_on_signals() as stop:
             return session.run(show, mirrors, save_seconds, stop)
 
