@@ -10,9 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg import registry
+from wmg.agents.layers import Linear
 from wmg.hooks import Bounds
 from wmg.settings import EnvSettings, require_counts
-from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output
+from wmg.types import (
+    Agent,
+    Env,
+    EnvSpec,
+    Factors,
+    Learner,
+    Observation,
+    ObservationSpec,
+    Output,
+    Summary,
+)
 from wmg.types import Step as EnvStep
 
 
@@ -62,6 +73,33 @@ class Bag(Env[BagState]):
     def observe(self, state):
         rows = jnp.stack([state.worth, jnp.arange(self.coins) / self.coins], axis=1)
         return Observation(jnp.full(1, 0.25), {"coins": Factors(rows, state.there)})
+
+
+def make_bag():
+    """A bag, for those that want a function."""
+    return Bag(3)
+
+
+class Sums(Learner[None]):
+    """Decides by the sums of what it sees, and remembers nothing."""
+
+    heads: Linear
+
+    def __init__(self, observation, actions, *, key):
+        (_, _, size), *_ = observation.factors
+        self.heads = Linear.create(observation.core + size, actions + 1, key=key)
+
+    def initial_memory(self):
+        return None
+
+    def summarise(self, observation, memory):
+        coins = observation.factors["coins"]
+        total = (coins.values * coins.present[:, None]).sum(0)
+        return Summary(jnp.concatenate([observation.core, total]), memory)
+
+    def decide(self, summary):
+        out = self.heads(summary)
+        return out[:-1], out[-1]
 
 
 class PaintedBag(Bag):

@@ -32,6 +32,7 @@ LAYERS = [
     {"learn"},
     {"runs"},
     {"paper", "tuner", "viewer", "interop"},
+    {"api"},
     {"cli"},
     {"__main__"},
 ]
@@ -108,7 +109,7 @@ def layer(module):
 @MODULES
 def test_imports_point_downwards(module):
     if module == "wmg":
-        assert ours(module) == set()
+        assert not any(within(name, "wmg") for name in imports(module, late=False))
         return
     for other in ours(module):
         assert layer(other) <= layer(module), f"{module} imports {other}"

@@ -9,7 +9,6 @@ import importlib
 import pathlib
 import re
 import sys
-import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +40,7 @@ ENVS = {
     "pathfinding": _of_package("envs.pathfinding", "PathfindingSettings", "Pathfinding"),
     "babyai": _of_package("envs.babyai", "BabyAISettings", "BabyAI"),
     "sokoban": _of_package("envs.sokoban", "SokobanSettings", "Sokoban.create"),
+    "outside": Kind("wmg.envs.outside.settings:OutsideEnvSettings", "wmg.interop.outside:open_env"),
 }
 AGENTS = {
     "wmg": _of_package("agents.wmg", "WMGSettings", "WMG"),
@@ -48,6 +48,9 @@ AGENTS = {
     "cnn-gru": _of_package("agents.cnn_gru", "CNNGRUSettings", "CNNGRU"),
     "depth": _of_package("agents.baselines", "DepthSettings", "Depth"),
     "random": _of_package("agents.baselines", "RandomSettings", "Random"),
+    "outside": Kind(
+        "wmg.agents.outside.settings:OutsideAgentSettings", "wmg.interop.outside:make_agent"
+    ),
 }
 OWN = {"env": frozenset(ENVS), "agent": frozenset(AGENTS)}
 """The names of the package's own kinds, which others cannot take."""
@@ -103,17 +106,36 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
 
 def import_path(settings: EnvSettings | AgentSettings) -> str | None:
     """Where settings of a kind that is not the package's own can be imported from."""
-    kind = type(settings)
-    module = kind.__module__
+    path = path_of(type(settings))
+    return None if path.startswith("wmg.") else path
+
+
+def path_of(thing: Any) -> str:
+    """Where a class or function can be imported from."""
+    module = thing.__module__
     if module == "__main__":  # a script, whose name others import it by
         main = sys.modules[module]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
         module = spec.name if spec else pathlib.Path(file).stem if file else module
-    return None if module.startswith("wmg.") else f"{module}:{kind.__qualname__}"
+    return f"{module}:{thing.__qualname__}"
+
+
+GIVEN: dict[str, Any] = {}
+"""Classes and functions that this process was given, by their import paths."""
+
+
+def remember(thing: Any) -> str:
+    """The import path of a class or function. In this process it need not be importable: one
+    that is defined in a script, a notebook or another function is found as well."""
+    path = path_of(thing)
+    GIVEN[path] = thing
+    return path
 
 
 def load(path: str, what: str) -> Any:
     """What an import path, `module:name`, stands for."""
+    if path in GIVEN:
+        return GIVEN[path]
     if not IMPORT_PATH.fullmatch(path):
         raise BadInput(f"{what} must be an import path, module:name, got {path!r}")
     module, _, name = path.partition(":")
@@ -145,10 +167,9 @@ def _construct(known: dict[str, Kind], settings: Any, *args: Any, **changes: Any
         raise BadInput(str(error)) from None
 
 
-def make_env(
-    settings: EnvSettings | None, own: "Env | None" = None, *, shapes_only: bool = False
-) -> "Env":
-    """The environment that the settings describe, or the user's own where they are None.
+def make_env(settings: EnvSettings | None, own: Any = None, *, shapes_only: bool = False) -> Any:
+    """The environment that the settings describe, or the user's own where they are None: an `Env`
+    or, on the host, a `HostSource`.
 
     For shapes only, say to build an agent, its data need not be there.
     """
@@ -157,7 +178,7 @@ def make_env(
     if settings is not None and own is not None:
         raise BadInput("an environment of your own goes with settings whose env is None")
     if settings is None:
-        return typing.cast("Env", own)
+        return own
     missing = {settings.data: None} if shapes_only and settings.data else {}
     return _construct(ENVS, settings, **missing)
 

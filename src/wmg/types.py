@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.hooks import EnvHooks, State
+from wmg.settings import require, require_counts
 
 Memory = TypeVar("Memory")
 
@@ -45,6 +46,17 @@ class ObservationSpec:
     """(name, largest count, size of one) for each Factor type, sorted by name."""
     image: tuple[int, int, int] | None = None
 
+    def __post_init__(self):
+        names = [name for name, _, _ in self.factors]
+        for size in (self.core, *(self.image or ()), *(n for _, *ns in self.factors for n in ns)):
+            fits = type(size) is int and 0 <= size <= LARGEST_SIZE
+            require(fits, "a size of an observation", size, f"from 0 to {LARGEST_SIZE:,}")
+        require(names == sorted(set(names)), "names of Factors", names, "different and sorted")
+
+
+LARGEST_SIZE = 2**24
+"""Numbers of a part of an observation."""
+
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
@@ -55,9 +67,18 @@ class EnvSpec:
     max_steps: int
     """No episode is longer than this."""
     metric: str
-    """What `score` means for this environment: 'reward' or 'success'."""
+    """What `score` means for this environment: one of `METRICS`."""
     reward_per_step: float = 1.0
     """Mean reward per step of a perfect agent: the 100% of a 'reward' score."""
+
+    def __post_init__(self):
+        require_counts(self, actions=1)
+        require_counts(self, largest=2**31 - 1, max_steps=1)
+        require(self.metric in METRICS, "metric", self.metric, f"one of {', '.join(METRICS)}")
+
+
+METRICS = ("reward", "success", "return")
+"""What the score of an environment can be."""
 
 
 class Step(eqx.Module, Generic[State]):

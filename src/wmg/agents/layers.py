@@ -24,7 +24,7 @@ class Linear(eqx.Module):
     @staticmethod
     def create(inputs: int, outputs: int, *, key: PRNGKeyArray) -> "Linear":
         """Weights uniform within 1/sqrt(inputs) (PyTorch's default), bias zero."""
-        bound = inputs**-0.5
+        bound = max(inputs, 1) ** -0.5
         weight = jax.random.uniform(key, (outputs, inputs), minval=-bound, maxval=bound)
         return Linear(weight, jnp.zeros(outputs))
 

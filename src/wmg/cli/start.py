@@ -8,11 +8,11 @@ import pathlib
 import sys
 from typing import Any
 
-from wmg import paper, registry
+from wmg import registry
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
-from wmg.tools.errors import BadInput, quote
+from wmg.tools.errors import BadInput
 
 
 def split_name(args: list[str]) -> tuple[str | None, list[str]]:
@@ -26,16 +26,6 @@ def split_names(args: list[str]) -> tuple[list[str], list[str]]:
     """All leading positional arguments, and the rest."""
     first = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     return args[:first], args[first:]
-
-
-def find_config(name: str) -> Config:
-    """A preset, or the `Config` at an import path, `module:name`."""
-    if ":" not in name:
-        return paper.find_preset(name)
-    found = registry.load(name, "a preset")
-    if not isinstance(found, Config):
-        raise BadInput(f"{name} must be a wmg.config.Config, got {quote(found)}")
-    return found
 
 
 def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSettings]:
@@ -59,6 +49,21 @@ def option_value(args: list[str], flag: str) -> str | None:
         if arg == flag:
             return next(iter(args[index + 1 :]), None)
     return None
+
+
+def take_option(args: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of an option that is given at most once, and the other arguments."""
+    at = [i for i, arg in enumerate(args) if arg == flag or arg.startswith(f"{flag}=")]
+    if not at:
+        return None, args
+    if len(at) > 1:
+        raise BadInput(f"{flag} is given twice")
+    first = at[0]
+    width = 2 if args[first] == flag else 1
+    value = option_value(args, flag)
+    if not value:
+        raise BadInput(f"{flag} needs a value")
+    return value, args[:first] + args[first + width :]
 
 
 def require_new(path: pathlib.Path | None) -> None:

@@ -9,13 +9,14 @@ import re
 import sys
 from typing import Any, Literal
 
+from wmg import paper
 from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
-    find_config,
     option_value,
     prepare_jax,
     remark_on,
     split_name,
+    take_option,
     threads_for,
 )
 from wmg.config import Config, Goal, to_dict
@@ -25,7 +26,9 @@ from wmg.tools.errors import BadInput
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
     """Train one or more runs and write a run folder. PRESET is a name that `wmg list` shows, or
-    module:NAME, the import path of a Config."""
+    module:NAME, the import path of a Config. Without a preset, --env says what is trained on:
+    gym:ID, an environment that Gymnasium knows, or module:NAME, the import path of one. --agent
+    says what is trained: gru or another name, or module:NAME, the import path of its class."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
     goal: bool = False
@@ -82,7 +85,11 @@ def run(args: list[str]) -> int:
 def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Config]:
     """The options, and the config they make of what they change. Options of a goal ask for it,
     whether or not the preset has one."""
-    base = base_config(name, args)
+    env, args = take_option(args, "--env")
+    agent, args = take_option(args, "--agent")
+    if (env or agent) and (old := option_value(args, "--resume") or option_value(args, "--from")):
+        raise BadInput(f"{old} has its environment and agent: it takes neither --env nor --agent")
+    base = base_config(name, env, agent, args)
     goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
     base = dataclasses.replace(base, goal=base.goal or Goal())
     options = parse(TrainOptions, args, "wmg train [PRESET]", config=base, goal=goal)
@@ -94,17 +101,25 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
     )
 
 
-def base_config(name: str | None, args: list[str]) -> Config:
-    """What the options change: a preset, or the config of the folder to go on with."""
+def base_config(name: str | None, env: str | None, agent: str | None, args: list[str]) -> Config:
+    """What the options change: a preset, the defaults for an environment, or the config of the
+    folder to go on with."""
+    if env or agent:
+        from wmg.api import training
+
+        return training.experiment(name, env, agent)[0]
     if name is not None:
-        return find_config(name)
+        return paper.find_config(name)
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
         return runfolder.read_config(pathlib.Path(folder))
     if {"-h", "--help"} & set(args):
-        return find_config("pathfinding/wmg")
-    raise BadInput("name a preset (wmg list shows them), or a folder with --resume or --from")
+        return paper.find_config("pathfinding/wmg")
+    raise BadInput(
+        "name a preset (wmg list shows them), an environment with --env, or a folder with "
+        "--resume or --from"
+    )
 
 
 def finish_training(result: Any, json: bool) -> int:

@@ -9,9 +9,10 @@ import functools
 import importlib
 from typing import Any
 
+from wmg import registry
 from wmg.config import Config
 from wmg.paper.target import Target
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 
 FILES = ("pathfinding", "babyai", "sokoban")
 PRESETS: dict[str, Config]
@@ -55,6 +56,21 @@ def find_preset(name: str) -> Config:
         if name.startswith(file) and (preset := _load(file).PRESETS.get(name)):
             return preset
     raise BadInput(f"there is no preset {name!r}; {_hint(name, 'PRESETS')}")
+
+
+def presets() -> list[str]:
+    """The names of all presets, for `wmg.train`."""
+    return list(_load_all("PRESETS"))
+
+
+def find_config(name: str) -> Config:
+    """A preset, or the `Config` at an import path, `module:name`."""
+    if ":" not in name:
+        return find_preset(name)
+    found = registry.load(name, "a preset")
+    if not isinstance(found, Config):
+        raise BadInput(f"{name} must be a wmg.Config, got {quote(found)}")
+    return found
 
 
 def find_target(name: str) -> Target:

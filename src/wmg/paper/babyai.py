@@ -23,7 +23,7 @@ from wmg.envs.babyai.settings import BabyAISettings
 from wmg.paper.target import Band, Cell, Claim, Target
 
 
-class Model(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of the paper's tables."""
 
     label: str
@@ -42,12 +42,12 @@ LEVELS: dict[str, Level] = {
 }
 """GoToRedBallGreyBoxes is what the paper calls GoToRedBallGrey: the level has changed since."""
 MODELS = {
-    "wmg-factored": Model("WMG factored", WMGSettings(), "factored"),
-    "nr-wmg-factored": Model("nr-WMG factored", WMGSettings("none", 0, 0), "factored"),
-    "gru-factored": Model("GRU factored", GRUSettings(), "flattened"),
-    "wmg-flat": Model("WMG flat", WMGSettings(), "flat"),
-    "gru-flat": Model("GRU flat", GRUSettings(), "flat"),
-    "cnn-gru": Model("CNN+GRU", CNNGRUSettings(), "image"),
+    "wmg-factored": TableColumn("WMG factored", WMGSettings(), "factored"),
+    "nr-wmg-factored": TableColumn("nr-WMG factored", WMGSettings("none", 0, 0), "factored"),
+    "gru-factored": TableColumn("GRU factored", GRUSettings(), "flattened"),
+    "wmg-flat": TableColumn("WMG flat", WMGSettings(), "flat"),
+    "gru-flat": TableColumn("GRU flat", GRUSettings(), "flat"),
+    "cnn-gru": TableColumn("CNN+GRU", CNNGRUSettings(), "image"),
 }
 
 Table = dict[str, dict[str, Any]]

@@ -5,6 +5,7 @@ everything of all runs in a batch. Files are written beside their place and move
 a reader or a crash never meets half of one.
 """
 
+import dataclasses
 import json
 import pathlib
 import zlib
@@ -23,7 +24,7 @@ from wmg.config import Config
 from wmg.tools import files
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
-from wmg.types import Agent, Env
+from wmg.types import Agent, EnvSpec
 
 FORMAT_VERSION = 2
 """Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
@@ -86,9 +87,10 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     return header
 
 
-def shape_of(settings: Config, env: Env | None = None) -> Agent:
+def shape_of(settings: Config, spec: EnvSpec | None = None) -> Agent:
     """An agent without its numbers; data that its environment needs may be missing."""
-    spec = registry.make_env(settings.env, env, shapes_only=True).spec
+    if spec is None:
+        spec = registry.make_env(settings.env, shapes_only=True).spec
 
     def make() -> Agent:
         return registry.make_agent(settings.agent, spec, jax.random.key(0))
@@ -96,10 +98,20 @@ def shape_of(settings: Config, env: Env | None = None) -> Agent:
     return eqx.filter_eval_shape(make)
 
 
-def save_model(path: pathlib.Path | str, agent: Agent, settings: Config, **about: Any) -> None:
-    """Write one agent in release form: weights and config alone."""
+def save_model(
+    path: pathlib.Path | str,
+    agent: Agent,
+    settings: Config,
+    spec: EnvSpec | None = None,
+    **about: Any,
+) -> None:
+    """Write one agent in release form: weights and config alone. A `spec` is for an environment
+    from outside of the package: with it the agent can be loaded where the environment is not."""
     path = pathlib.Path(path)
-    save(path, agent, "release", {"config": config.to_dict(settings), **about})
+    about = {"config": config.to_dict(settings), **about}
+    if spec is not None:
+        about["spec"] = dataclasses.asdict(spec)
+    save(path, agent, "release", about)
 
 
 def to_half(agent: Agent) -> Agent:
@@ -115,20 +127,24 @@ def to_half(agent: Agent) -> Agent:
         return jax.tree.map(halve, agent)
 
 
-def load_model(path: pathlib.Path | str, env: Env | None = None) -> tuple[Agent, Config]:
-    """An agent in release form, and the config it was trained with.
-
-    If it was trained on an environment of your own, give that too.
-    """
+def load_model(path: pathlib.Path | str) -> tuple[Agent, Config]:
+    """An agent in release form, and the config it was trained with."""
     path = pathlib.Path(path)
+    settings, spec = read_about(path)
+    agent, _ = load(path, shape_of(settings, spec), "release")
+    require_finite(path, agent)
+    return agent, settings
+
+
+def read_about(path: pathlib.Path) -> tuple[Config, EnvSpec | None]:
+    """The config of an agent in release form, and the spec of its environment if it has one."""
     header = read_header(path, "release")
     try:
         settings = config.from_dict(Config, header.get("config"))
+        told = header.get("spec")
+        return settings, None if told is None else config.from_dict(EnvSpec, told, "spec")
     except BadInput as error:
         raise BadInput(f"{path} has a config that cannot be used: {error}") from None
-    agent, _ = load(path, shape_of(settings, env), "release")
-    require_finite(path, agent)
-    return agent, settings
 
 
 def require_finite(path: pathlib.Path, agent: Agent) -> None:

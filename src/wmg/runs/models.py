@@ -17,7 +17,7 @@ from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
 
 MOST_SLOTS = 65_536
-SHIPPED = pathlib.Path(str(importlib.resources.files("wmg") / "shipped"))
+SHIPPED = pathlib.Path(str(importlib.resources.files("wmg.runs") / "shipped"))
 
 
 def shipped() -> dict[str, pathlib.Path]:

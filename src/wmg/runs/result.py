@@ -9,8 +9,10 @@ import numpy as np
 from wmg.config import Config
 from wmg.play import goal_test
 from wmg.play.goal_test import GoalTest
+from wmg.play.source import HostSource
 from wmg.runs import hardware
-from wmg.types import Agent, EnvSpec, Run, Totals
+from wmg.runs.model import Evaluation, Model
+from wmg.types import Agent, Env, EnvSpec, Run, Totals
 
 
 @dataclasses.dataclass
@@ -40,6 +42,8 @@ class Result:
     """A batch of runs as it stands when training returns."""
 
     config: Config
+    spec: EnvSpec
+    """Of the environment."""
     runs: Run
     steps: np.ndarray
     """Mean step count at each report."""
@@ -59,6 +63,21 @@ class Result:
     """Steps that each run of a branch had taken in its parent."""
     engine: str = ""
     """What trained the runs, as in `Progress`."""
+    env: Env | HostSource | None = None
+    """The environment, if the settings do not name it."""
+
+    @property
+    def model(self) -> Model:
+        """The agent of the best run, ready to be used."""
+        return Model(self.agent, self.config, self.spec, self.env)
+
+    def evaluate(self, episodes: int = 1000, **options: Any) -> Evaluation:
+        """How well the best run plays fresh episodes, with the options of `Model.evaluate`."""
+        return self.model.evaluate(episodes, **options)
+
+    def save(self, path: pathlib.Path | str) -> None:
+        """Write the agent of the best run to a file, which `wmg.load` reads."""
+        self.model.save(path)
 
     @property
     def crossings(self) -> list[float | None]:

@@ -159,7 +159,7 @@ class Store:
         """Write the agent of the best run in release form."""
         best = result.best
         about = {"run": best, "steps": int(result.runs.steps[best])}
-        checkpoint.save_model(self.path / BEST, result.agent, result.config, **about)
+        result.model.save(self.path / BEST, **about)
 
 
 class NoFolder:

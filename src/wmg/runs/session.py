@@ -147,6 +147,7 @@ class Session:
             self.goals.keep_last(scores)
         result = Result(
             config=self.settings,
+            spec=self.task.spec,
             runs=self.batch.all(),
             steps=steps,
             scores=scores,
@@ -158,6 +159,7 @@ class Session:
             stopped=stopped,
             starts=self.starts,
             engine=self.task.engine,
+            env=self.task.own_env,
         )
         if result.finished:
             self.store.save_best(result)

@@ -22,6 +22,7 @@ from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host
+from wmg.play.source import HostSource
 from wmg.runs import hardware, xla_options
 from wmg.runs.goals import goal_tester
 from wmg.runs.hardware import Advance
@@ -68,6 +69,8 @@ class Task(abc.ABC):
         """Whether the batch is one program, recompiled for fewer runs."""
         self.engine = ""
         """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
+        self.own_env: Env | HostSource | None = None
+        """The environment, if the settings do not name it."""
 
     @property
     def spec(self) -> EnvSpec:
@@ -176,10 +179,16 @@ def _compile() -> Callable[..., Callable]:
     return jax.jit
 
 
-def make_task(settings: Config, env: Env | Host | Sequence[Host] | None) -> Task:
+def make_task(settings: Config, env: Env | HostSource | Host | Sequence[Host] | None) -> Task:
     """The task of the settings, in the environment they describe or in the user's own."""
     if isinstance(env, Host):
         return HostTask(settings, [env])
     if isinstance(env, Sequence):
         return HostTask(settings, env)
-    return CompiledTask(settings, registry.make_env(settings.env, env))
+    made = registry.make_env(settings.env, env)
+    if isinstance(made, HostSource):
+        task = HostTask(settings, made.copies(settings.runs * settings.batched.envs))
+    else:
+        task = CompiledTask(settings, made)
+    task.own_env = env
+    return task

@@ -20,6 +20,7 @@ import numpy as np
 from wmg import config
 from wmg.config import Config
 from wmg.play.host import Host
+from wmg.play.source import HostSource
 from wmg.runs import runfolder
 from wmg.runs.result import Progress, Result
 from wmg.runs.runlog import Logs
@@ -36,7 +37,7 @@ def train(
     settings: Config,
     folder: pathlib.Path | str | None = None,
     *,
-    env: Env | Host | Sequence[Host] | None = None,
+    env: Env | HostSource | Host | Sequence[Host] | None = None,
     resume: bool = False,
     branch_from: pathlib.Path | str | None = None,
     start: Callable[[], None] = lambda: None,

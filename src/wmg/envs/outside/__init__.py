@@ -1,0 +1,1 @@
+"""Environments from outside of the package."""

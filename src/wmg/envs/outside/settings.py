@@ -1,0 +1,30 @@
+"""The settings of an environment from outside of the package."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+from wmg.settings import EnvSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class OutsideEnvSettings(EnvSettings):
+    """An environment that is not the package's own, by its name or import path."""
+
+    name: ClassVar[str] = "outside"
+    title: ClassVar[str] = "Outside"
+
+    path: str = ""
+    """gym:ID, an environment that Gymnasium knows by this ID; or module:NAME, the import path of an
+    environment, of its class, or of a function that makes one."""
+    roles: tuple[str, ...] = ()
+    """What parts of a Gymnasium observation become, where the rules do not fit: KEY=ROLE."""
+
+    @property
+    def label(self) -> str:
+        """What the environment is called where it was found."""
+        return self.path.removeprefix("gym:")
+
+    @classmethod
+    def variants(cls) -> dict[str, dict[str, Any]]:
+        """None: what Gymnasium should know, it knows."""
+        return {}

@@ -1,0 +1,152 @@
+"""Environments and agents from outside of the package, made from whatever a user gives.
+
+An environment may be one of ours (a class or an object that derives from `wmg.Env`), one of
+Gymnasium's (an ID, a class, a function, an object), or one with gymnax's interface. It becomes an
+`Env`, which is compiled with the agent, or a `HostSource`, which makes copies that run in Python.
+"""
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from wmg import registry
+from wmg.play.host import Host
+from wmg.play.source import HostSource
+from wmg.tools.errors import BadInput, quote
+from wmg.types import Env, EnvSpec, Learner, ObservationSpec
+
+GYM = "gym:"
+
+
+def open_env(*, path: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
+    """The environment at an import path or, after `gym:`, of a Gymnasium ID."""
+    if path.startswith(GYM):
+        return from_gymnasium(functools.partial(make_by_id, path.removeprefix(GYM)), path, roles)
+    return adapt(registry.load(path, "env"), path, roles)
+
+
+def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
+    """An environment, made from an object, a class, or a function that makes one."""
+    if isinstance(thing, Env | HostSource):
+        return thing
+    if is_gymnax(thing):
+        from wmg.interop.gymnax import wrap
+
+        return wrap(thing)
+    if is_gymnasium(thing):
+        return from_gymnasium(copies_of(thing), label, roles)
+    if callable(thing):
+        made = call(thing, label)
+        if is_gymnasium(made):
+            return from_gymnasium(thing, label, roles)
+        if not callable(made):
+            return adapt(made, label, roles)
+    raise BadInput(
+        f"{label} must be an environment: one that derives from wmg.Env or gymnasium.Env, or has "
+        f"gymnax's interface, or a class or function that makes one; it is {quote(thing)}"
+    )
+
+
+def call(make: Callable[[], Any], label: str) -> Any:
+    """What a user's class or function makes. Its own error is shown whole."""
+    try:
+        return make()
+    except BadInput:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"{label} could not be made: {error}") from error
+
+
+def is_gymnasium(thing: Any) -> bool:
+    """Whether it is an object with Gymnasium's interface."""
+    names = ("reset", "step", "observation_space", "action_space")
+    return not isinstance(thing, type) and all(hasattr(thing, name) for name in names)
+
+
+def is_gymnax(thing: Any) -> bool:
+    """Whether it is an object with gymnax's interface."""
+    names = ("reset", "step", "default_params")
+    return not isinstance(thing, type) and all(hasattr(thing, name) for name in names)
+
+
+def make_by_id(name: str) -> Any:
+    """The environment that Gymnasium makes by that ID."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise BadInput(f"{GYM}{name} needs gymnasium: pip install 'wmg[gym]'") from error
+    import_plugins(name)
+    try:
+        return gymnasium.make(name)
+    except gymnasium.error.Error as error:
+        raise BadInput(f"Gymnasium cannot make {quote(name)}: {error}") from None
+
+
+def import_plugins(name: str) -> None:
+    """Import the package whose environments have names like this, if it is installed."""
+    import importlib
+    import importlib.util
+
+    for start, module in PLUGINS.items():
+        if name.startswith(start) and importlib.util.find_spec(module):
+            importlib.import_module(module)
+
+
+def from_gymnasium(make: Callable[[], Any], label: str, roles: tuple[str, ...]) -> HostSource:
+    """What makes copies of a Gymnasium environment, with its spaces mapped."""
+    from wmg.interop.spaces import map_spaces
+
+    first = call(make, label)
+    mapping = map_spaces(first.observation_space, first.action_space, roles=roles)
+    spec = EnvSpec(mapping.observation, mapping.actions, longest_episode(first), "return")
+    made = [first]
+
+    def copies(count: int) -> list[Host]:
+        envs = [made.pop() if made else call(make, label) for _ in range(count)]
+        return [Host(env, mapping, spec) for env in envs]
+
+    return HostSource(label, spec, copies, mapping.observe)
+
+
+def longest_episode(env: Any) -> int:
+    """The limit of steps of a Gymnasium environment, or a large number if it tells none."""
+    spec = getattr(env, "spec", None)
+    told = [
+        getattr(spec, "max_episode_steps", None),
+        getattr(getattr(env, "unwrapped", env), "max_steps", None),
+    ]
+    known = [int(limit) for limit in told if isinstance(limit, int) and limit > 0]
+    return min(known, default=UNLIMITED)
+
+
+UNLIMITED = 1_000_000
+"""Steps of an episode of which nobody has said how long it may be."""
+PLUGINS = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "popgym-": "popgym"}
+"""Packages that Gymnasium knows only once they are imported, by how their IDs begin."""
+
+
+def copies_of(env: Any) -> Callable[[], Any]:
+    """A function that makes copies of a Gymnasium environment. The first is the environment."""
+    left = [env]
+
+    def make() -> Any:
+        try:
+            return left.pop() if left else copy.deepcopy(env)
+        except Exception as error:
+            raise BadInput(
+                f"{env} cannot be copied, and several are needed: give its class, or a function "
+                f"that makes one ({error})"
+            ) from None
+
+    return make
+
+
+def make_agent(observation: ObservationSpec, actions: int, *, path: str, key: jax.Array) -> Learner:
+    """The agent whose class is at an import path, for such observations and so many actions."""
+    made = registry.load(path, "agent")(observation, actions, key=key)
+    if not isinstance(made, Learner):
+        raise BadInput(f"{path} must make a wmg.Learner, and made {quote(type(made).__name__)}")
+    return made

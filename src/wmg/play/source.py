@@ -1,0 +1,20 @@
+"""An environment that runs on the host, before there are copies of it to play in."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from wmg.types import EnvSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSource:
+    """An environment of the host that can be made as often as it is needed."""
+
+    label: str
+    """What people call it."""
+    spec: EnvSpec
+    copies: Callable[[int], Any]
+    """That many environments which take their steps together."""
+    observe: Callable[[Any], Any]
+    """From what one of them shows to what an agent sees."""

@@ -1,0 +1,131 @@
+"""A trained agent, ready to be used: it knows its settings and its environment."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray
+
+from wmg import registry
+from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.play import evaluate, host
+from wmg.play.source import HostSource
+from wmg.runs import checkpoint, hardware
+from wmg.settings import EnvSettings
+from wmg.tools.errors import BadInput
+from wmg.types import Agent, Env, EnvSpec, Observation, act
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """How an agent played some episodes."""
+
+    score: float
+    """In percent: of episodes solved, or of the reward of a perfect agent, as the metric of the
+    environment says. With the metric "return" it is the mean return of an episode."""
+    standard_error: float
+    """Of the score."""
+    success: float
+    """The share of episodes that were solved."""
+    episodes: int
+    mean_length: float
+    metric: str
+
+    def __str__(self) -> str:
+        unit = "" if self.metric == "return" else "%"
+        return (
+            f"{self.score:.2f}{unit} (standard error {self.standard_error:.2f}) "
+            f"over {self.episodes:,} episodes of {self.mean_length:.0f} steps"
+        )
+
+
+@dataclasses.dataclass
+class Model:
+    """An agent and what it was trained with."""
+
+    agent: Agent
+    config: Config
+    spec: EnvSpec
+    """Of the environment it was trained on."""
+    own_env: Env | HostSource | None = None
+    """The environment, if its settings do not name it."""
+
+    @functools.cached_property
+    def env(self) -> Env | HostSource:
+        """The environment on which the agent is tested."""
+        settings = self.config.env
+        return registry.make_env(settings and settings.held_out().pinned(), self.own_env)
+
+    def on(self, named: EnvSettings | None, own: Env | HostSource | None = None) -> "Model":
+        """The same agent for another environment, whose observations have the same shapes."""
+        spec = registry.make_env(named, own).spec
+        if (spec.observation, spec.actions) != (self.spec.observation, self.spec.actions):
+            raise BadInput(
+                f"the model takes {self.spec.observation} and {self.spec.actions} actions, "
+                f"and the environment has {spec.observation} and {spec.actions}"
+            )
+        return Model(self.agent, dataclasses.replace(self.config, env=named), spec, own)
+
+    def initial_memory(self) -> Any:
+        """The memory with which an episode begins."""
+        return self.agent.initial_memory()
+
+    def act(
+        self, seen: Any, memory: Any = None, key: PRNGKeyArray | None = None
+    ) -> tuple[Int[Array, ""], Any]:
+        """An action, and the memory for the next step.
+
+        `seen` is an `Observation` or, from a Gymnasium environment, what that shows. Without a
+        memory the agent begins an episode. With a key it samples from its policy; without one it
+        takes the most likely action.
+        """
+        if not isinstance(seen, Observation):
+            seen = self._observe(seen)
+        memory = self.agent.initial_memory() if memory is None else memory
+        noise = jnp.zeros(self.spec.actions)
+        if key is not None:
+            noise = jax.random.gumbel(key, noise.shape)
+        action, output = _act(self.agent, seen, memory, noise)
+        return action, output.memory
+
+    def _observe(self, seen: Any) -> Observation:
+        if isinstance(self.env, HostSource):
+            return self.env.observe(seen)
+        raise BadInput(f"seen must be a wmg.Observation, got {type(seen).__name__}")
+
+    def evaluate(
+        self,
+        episodes: int = 1000,
+        *,
+        seed: int = 1,
+        greedy: bool = False,
+        show: Callable[[str, int, int], None] | None = None,
+    ) -> Evaluation:
+        """How well it plays fresh episodes: those of this test seed, the same for every model."""
+        if not 2 <= episodes <= 10_000_000:
+            raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
+        with hardware.products(self.config.precision):
+            if isinstance(self.env, HostSource):
+                copies = self.env.copies(min(episodes, HOST_COPIES))
+                played = host.evaluate(copies, self.agent, seed, episodes, greedy)
+            else:
+                test = self.env, self.agent, seed, episodes, greedy
+                played = evaluate.evaluate(*test, show=show)
+        return Evaluation(**evaluate.summary(self.spec, played), metric=self.spec.metric)
+
+    def save(self, path: pathlib.Path | str, **about: Any) -> None:
+        """Write the agent and its settings to a file."""
+        outside = isinstance(self.config.env, OutsideEnvSettings | None)
+        spec = self.spec if outside else None
+        checkpoint.save_model(path, self.agent, self.config, spec, **about)
+
+
+HOST_COPIES = 16
+"""Environments of the host that play at the same time in a test."""
+_act = eqx.filter_jit(act)
