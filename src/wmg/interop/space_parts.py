@@ -64,7 +64,9 @@ class Source:
             raise BadInput(
                 f"{name(self.key)} has shape {batch.shape[1:]}, but its space says {self.shape}"
             )
-        if batch.dtype.kind not in "fiub":
+        if batch.dtype.kind == "b":
+            return batch.view(np.uint8)
+        if batch.dtype.kind not in "fiu":
             raise BadInput(f"{name(self.key)} must hold numbers, got {quote(batch.flat[0])}")
         return batch
 
@@ -358,6 +360,8 @@ class GridCells(FactorPart):
 
     counts: tuple[int, ...]
     """How many values each channel has."""
+    grid: tuple[int, int]
+    """Rows and columns."""
     low: int
     """The smallest value of all channels."""
     skipped: tuple[int, ...] | None
@@ -367,7 +371,7 @@ class GridCells(FactorPart):
     cut: bool
     """Whether only the nearest are shown where there are too many; otherwise that is refused."""
 
-    @functools.cached_property
+    @property
     def size(self) -> int:
         return self._places[1].shape[1] + sum(table.shape[1] for table in self._tables)
 
@@ -380,7 +384,7 @@ class GridCells(FactorPart):
     @functools.cached_property
     def _places(self) -> tuple[Integer[np.ndarray, " cells"], Float32[np.ndarray, "cells place"]]:
         """The cells, nearest first; and for each of these its place: two numbers and one-hot."""
-        height, width = (self.source.shape or ())[:2]
+        height, width = self.grid
         rows, columns = (axis.ravel() for axis in np.indices((height, width)))
         y, x = rows - self.anchor[0], columns - self.anchor[1]
         nearest = np.argsort(y**2 + x**2, kind="stable")
