@@ -25,6 +25,7 @@ COMMANDS = {
     "plot": "learning curves of several run folders in one figure",
     "view": "watch an agent think, in the browser, as a page or a video",
     "reproduce": "run a table or figure of the paper, and compare",
+    "inspect": "what an agent sees of an environment: Core, Factors, image, actions",
     "list": "presets with their parameter counts, targets, shipped models",
     "convert": "to and from the authors' .pth files",
     "bench": "measure training speed",

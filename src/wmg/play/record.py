@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
+from wmg.play.streams import chances_of
 from wmg.types import Agent, Env, Scene, act, start_scene
 
 
@@ -29,8 +30,8 @@ def _play(
 ) -> tuple[Any, Bool[Array, " steps"]]:
     """The first state and that after every step; whether each step ended the episode."""
     rkey, pkey, ekey = jax.random.split(key, 3)
-    steps = env.spec.max_steps
-    noise = jax.random.gumbel(pkey, (steps, env.spec.actions)) * (0.0 if greedy else 1.0)
+    noise, keys = chances_of(env.spec, pkey, ekey)
+    noise = noise * (0.0 if greedy else 1.0)
 
     def step(scene: Scene, chance: tuple[Array, Array]) -> tuple[Scene, tuple[Any, Array]]:
         noise, key = chance
@@ -39,5 +40,5 @@ def _play(
         return Scene(after.state, after.observation, output.memory), (after.state, after.done)
 
     start = start_scene(env, agent, rkey)
-    _, (states, done) = jax.lax.scan(step, start, (noise, jax.random.split(ekey, steps)))
+    _, (states, done) = jax.lax.scan(step, start, (noise, keys))
     return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start.state, states), done

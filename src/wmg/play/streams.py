@@ -17,6 +17,10 @@ TEST_STREAM = 20_200_708
 GOAL_STREAM = 20_200_713
 """Of the tests of a goal."""
 
+LONGEST_DRAWN = 1024
+"""Steps of an episode whose random numbers are drawn together. In environments with longer ones
+each step draws its own, which costs less."""
+
 Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
 """Of one step: Gumbel noise for the policy, and the environment's key."""
 
@@ -36,8 +40,22 @@ def chance_of(
     spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]
 ) -> Chance:
     """What is random in one step of a held-out episode."""
+    if spec.max_steps > LONGEST_DRAWN:
+        noise = jax.random.gumbel(jax.random.fold_in(pkey, time), (spec.actions,))
+        return noise, jax.random.fold_in(ekey, time)
+    noise, keys = chances_of(spec, pkey, ekey)
+    return noise[time], keys[time]
+
+
+def chances_of(
+    spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray
+) -> tuple[Float[Array, "steps actions"], Key[Array, " steps"]]:
+    """What is random in each step of a held-out episode."""
+    if spec.max_steps > LONGEST_DRAWN:
+        each = functools.partial(chance_of, spec, pkey, ekey)
+        return jax.vmap(each)(jnp.arange(spec.max_steps))
     noise = jax.random.gumbel(pkey, (spec.max_steps, spec.actions))
-    return noise[time], jax.random.split(ekey, spec.max_steps)[time]
+    return noise, jax.random.split(ekey, spec.max_steps)
 
 
 @functools.partial(jax.jit, static_argnums=2)

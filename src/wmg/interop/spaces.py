@@ -1,0 +1,183 @@
+"""Gymnasium's spaces as agents take them: which part of an observation becomes what, by rule.
+
+Needs the extra `gym`. `map_spaces` makes a `SpaceMapping` from an environment's two spaces. The
+mapping turns observations into `Observation`s of numpy arrays, and numbers of actions into actions.
+
+The rules (docs/spaces.md has the table):
+
+- Box vectors, Discrete, MultiDiscrete and MultiBinary go to the Core, in the order of the keys.
+- Rows of a 2-D Box, Sequence and the nodes of a Graph become Factors, a type for each key.
+- A small grid of whole numbers becomes a Factor for each cell with a thing in it.
+- Other 2-D and 3-D boxes are images.
+- Texts go to the Core; a text that never changes is left out.
+
+`roles` decides otherwise for a key; see `wmg.interop.roles`.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wmg.interop.roles import read_roles
+from wmg.interop.space_parts import FactorPart, Picture, Source, Vector
+from wmg.tools.errors import BadInput, quote
+from wmg.types import Factors, Observation, ObservationSpec
+
+try:
+    from gymnasium import spaces
+except ImportError as error:
+    raise BadInput("Gymnasium's spaces need gymnasium: pip install 'wmg[gym]'") from error
+
+from wmg.interop.space_rules import MOST_ONE_HOT, Rules, show
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedPart:
+    """A line of `SpaceMapping.describe`."""
+
+    key: str
+    space: str
+    becomes: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SpaceMapping:
+    """How the observations and actions of a Gymnasium environment are an agent's."""
+
+    observation: ObservationSpec
+    actions: int
+    """The agent chooses one of these."""
+    parts: tuple[MappedPart, ...]
+    """What each part of the spaces became."""
+    core: Vector
+    factors: tuple[tuple[str, FactorPart], ...]
+    """Sorted by name."""
+    image: Picture | None
+    table: np.ndarray | None
+    """The combination of each action; None where the action is a number."""
+    first_action: int = 0
+
+    def observe(self, seen: Any) -> Observation:
+        """The observation of one environment."""
+        return self._build([leaf[0] for leaf in self._read(seen, None)])
+
+    def observe_all(self, seen: Any) -> Observation:
+        """The observations of a `gymnasium.vector.VectorEnv`, with a first axis."""
+        return self._build(self._read(seen, len(self._first.find(seen))))
+
+    def to_action(self, index: int) -> Any:
+        """What the environment's `step` takes for an agent's action."""
+        if self.table is None:
+            return int(index) + self.first_action
+        return self.table[int(index)].copy()
+
+    def to_actions(self, indices: Any) -> np.ndarray:
+        """What a vector environment's `step` takes for the actions of all environments."""
+        chosen = np.asarray(indices)
+        return chosen + self.first_action if self.table is None else self.table[chosen]
+
+    def describe(self) -> str:
+        """A table in plain text: each part of the spaces and what it became."""
+        rows = [("part", "space", "becomes")]
+        rows += [(part.key, part.space, part.becomes) for part in self.parts]
+        widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+        return "\n".join(
+            f"{key:{widths[0]}}  {space:{widths[1]}}  {becomes}" for key, space, becomes in rows
+        )
+
+    @functools.cached_property
+    def _first(self) -> Source:
+        """A part of the observation."""
+        if self.core.parts:
+            return self.core.parts[0][0]
+        return self.factors[0][1].source if self.factors else cast(Picture, self.image).source
+
+    @functools.cached_property
+    def _structure(self) -> Any:
+        return _structure(tuple(name for name, _ in self.factors), self.image is not None)
+
+    def _read(self, seen: Any, n: int | None) -> list[np.ndarray]:
+        """The arrays of the observations, in the order of the PyTree."""
+        if self.core.parts:
+            leaves: list[np.ndarray] = [self.core.read(seen, n)]
+        else:
+            leaves = [np.ones((n or 1, 1), np.float32)]
+        for _, part in self.factors:
+            leaves += part.read(seen, n)
+        if self.image is not None:
+            leaves.append(self.image.read(seen, n))
+        return leaves
+
+    def _build(self, leaves: list[np.ndarray]) -> Observation:
+        return jax.tree.unflatten(self._structure, leaves)
+
+
+@functools.cache
+def _structure(names: tuple[str, ...], image: bool) -> Any:
+    rows = Factors(jnp.zeros((1, 1)), jnp.zeros(1, bool))
+    picture = jnp.zeros((1, 1, 1)) if image else None
+    return jax.tree.structure(Observation(jnp.zeros(1), dict.fromkeys(names, rows), picture))
+
+
+def map_spaces(
+    observation_space: Any,
+    action_space: Any,
+    *,
+    roles: Mapping[str, str] | None = None,
+    text: Callable[[str], np.ndarray] | None = None,
+) -> SpaceMapping:
+    """The mapping of an environment's spaces.
+
+    `roles` decides what parts become; see `wmg.interop.roles`. `text` encodes texts: it returns
+    the same number of numbers for each.
+    """
+    if not isinstance(observation_space, spaces.Space):
+        got = quote(observation_space)
+        raise BadInput(f"an observation space must be one of Gymnasium's, got {got}")
+    rules = Rules(read_roles(roles), text)
+    rules.visit(observation_space)
+    rules.refuse_unused()
+    if not (rules.core or rules.factors or rules.images):
+        raise BadInput("nothing of the observation is left: every part is ignored or constant")
+    table, first_action, actions, becomes = map_actions(action_space)
+    core, factors = Vector(tuple(rules.core)), tuple(sorted(rules.factors.items()))
+    image = rules.images[0] if rules.images else None
+    spec = ObservationSpec(
+        core.size or 1,
+        tuple((name, part.count, part.size) for name, part in factors),
+        None if image is None else image.shape,
+    )
+    lines = [MappedPart(key or "observation", show(s), made) for key, s, made in rules.lines]
+    if not rules.core:
+        lines.append(MappedPart("", "", "Core 0: always 1, since nothing else is in the Core"))
+    lines.append(MappedPart("action", show(action_space), becomes))
+    return SpaceMapping(spec, actions, tuple(lines), core, factors, image, table, first_action)
+
+
+def map_actions(space: Any) -> tuple[np.ndarray | None, int, int, str]:
+    """Table of combinations, first action, number of actions, and what that is in words."""
+    if isinstance(space, spaces.Discrete):
+        start, count = int(space.start), int(space.n)
+        shift = f", the first of which is {start}" if start else ""
+        return None, start, count, f"{count} actions{shift}"
+    if not isinstance(space, spaces.MultiDiscrete):
+        raise BadInput(
+            f"the action space must be Discrete or MultiDiscrete, got {show(space)}: wrap the "
+            f"environment so that its actions can be counted"
+        )
+    counts = space.nvec.ravel().tolist()
+    actions = math.prod(counts)
+    if actions > MOST_ONE_HOT:
+        raise BadInput(
+            f"the action space {show(space)} has {actions:,} combinations, and there may be at "
+            f"most {MOST_ONE_HOT:,}: wrap the environment so that there are fewer"
+        )
+    digits = np.stack(np.unravel_index(np.arange(actions), counts), axis=1)
+    table = digits.reshape(actions, *space.nvec.shape) + space.start
+    return table.astype(space.dtype), 0, actions, f"{actions} actions: all combinations"
