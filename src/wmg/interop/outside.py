@@ -100,7 +100,8 @@ def from_gymnasium(make: Callable[[], Any], label: str, roles: tuple[str, ...]) 
     from wmg.interop.spaces import map_spaces
 
     first = call(make, label)
-    mapping = map_spaces(first.observation_space, first.action_space, roles=roles)
+    chosen = dict(role.partition("=")[::2] for role in roles)
+    mapping = map_spaces(first.observation_space, first.action_space, roles=chosen)
     spec = EnvSpec(mapping.observation, mapping.actions, longest_episode(first), "return")
     made = [first]
 
