@@ -1,14 +1,13 @@
 """Gymnasium's spaces as agents take them, on spaces of real environments and on made ones."""
 
 import functools
+import importlib
 import pathlib
 import subprocess
 import sys
-import timeit
 
 import gymnasium
 import jax
-import minigrid  # noqa: F401, it registers environments
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -18,6 +17,7 @@ from wmg.agents.wmg.agent import WMG
 from wmg.interop.spaces import map_spaces
 from wmg.tools.errors import BadInput
 
+importlib.import_module("minigrid")  # registers its environments
 TWO = spaces.Discrete(2)
 REAL = {
     "CartPole-v1": (4, (), 2),
@@ -59,12 +59,9 @@ def test_real_environments_are_mapped_without_roles(name):
     assert (mapping.observation.core, mapping.observation.factors) == (core, factors)
     assert mapping.actions == actions and mapping.observation.image is None
     assert seen.core.shape == (core,) and seen.core.dtype == np.float32
-    assert {k: v.values.shape for k, v in seen.factors.items()} == {k: s for k, *s in _shapes(factors)}
+    shapes = {name: rows.values.shape for name, rows in seen.factors.items()}
+    assert shapes == {name: (count, size) for name, count, size in factors}
     assert all(type(leaf) is np.ndarray for leaf in jax.tree.leaves(seen))
-
-
-def _shapes(factors):
-    return [(name, *shape) for name, *shape in factors]
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -320,7 +317,7 @@ def test_a_board_is_a_factor_for_each_cell_that_is_not_empty():
 
 
 def test_planes_of_bits_are_a_grid_with_one_bit_for_each_plane():
-    space = spaces.Box(False, True, (5, 5, 4), bool)
+    space = spaces.Box(0, 1, (5, 5, 4), bool)
     seen = np.zeros((5, 5, 4), bool)
     seen[1, 2, 3] = seen[1, 2, 0] = True
     got = mapped(space).observe(seen).factors["cells"]
@@ -329,7 +326,11 @@ def test_planes_of_bits_are_a_grid_with_one_bit_for_each_plane():
 
 def test_pictures_are_images_of_fractions_with_channels_last():
     rng = np.random.default_rng(0)
-    for shape, size in [((56, 48, 3), (56, 48, 3)), ((4, 84, 84), (84, 84, 4)), ((84, 80), (84, 80, 1))]:
+    for shape, size in [
+        ((56, 48, 3), (56, 48, 3)),
+        ((4, 84, 84), (84, 84, 4)),
+        ((84, 80), (84, 80, 1)),
+    ]:
         space = spaces.Box(0, 255, shape, np.uint8)
         mapping, seen = mapped(space), rng.integers(0, 256, shape, dtype=np.uint8)
         got = mapping.observe(seen).image
@@ -449,7 +450,7 @@ def test_other_actions_are_refused(action, said):
         (
             {"x": spaces.Box(-1, 1, (3, 4)), "x_mask": spaces.MultiBinary(2)},
             {},
-            "the mask 'x_mask' must have a 0 or 1 for each of the 3 rows of 'x', got MultiBinary(2)",
+            "mask 'x_mask' must have a 0 or 1 for each of the 3 rows of 'x', got MultiBinary(2)",
         ),
         (
             {"a": spaces.Box(0, 1, (40, 40, 3)), "b": spaces.Box(0, 1, (40, 40, 3))},
@@ -502,7 +503,7 @@ def test_an_observation_that_its_space_does_not_have_is_refused(changed, said):
 
 
 def test_an_observation_without_a_part_is_refused():
-    with pytest.raises(BadInput, match="has no the part|has no"):
+    with pytest.raises(BadInput, match="the observation has no part 'kind'"):
         mapped(RUNTIME).observe({"x": np.zeros(2)})
 
 
@@ -518,7 +519,8 @@ def test_an_agent_acts_on_the_mapped_observation():
     small = dict(memory="memos", slots=2, memo_size=4, layers=1, heads=1, head_size=4, hidden=4)
     rest = dict(actor_critic=4, shared_heads=False, start="full", age="concatenated")
     agent = WMG(spec, mapping.actions, **small, **rest, key=jax.random.key(0))
-    output = agent(mapping.observe(RUNTIME.sample()), agent.initial_memory())
+    seen = jax.tree.map(jax.numpy.asarray, mapping.observe(RUNTIME.sample()))
+    output = agent(seen, agent.initial_memory())
     assert output.logits.shape == (4,)
 
 
@@ -529,19 +531,31 @@ def test_each_observation_has_arrays_of_its_own():
     assert first.core.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("name", "most"), [("CartPole-v1", 100), ("MiniGrid-DoorKey-6x6-v0", 600)])
-def test_sixteen_observations_cost_microseconds(name, most):
-    envs = SyncVectorEnv([functools.partial(make, name)] * 16)
+SPEED = """
+import functools, sys, timeit, gymnasium, minigrid
+from wmg.interop.spaces import map_spaces
+for name in ("CartPole-v1", "MiniGrid-DoorKey-6x6-v0"):
+    envs = gymnasium.make_vec(name, 16, "sync", vector_kwargs={"observation_mode": "same"})
     mapping = map_spaces(envs.single_observation_space, envs.single_action_space)
     seen = envs.reset(seed=0)[0]
-    times = timeit.repeat(lambda: mapping.observe_all(seen), number=50, repeat=5)
-    assert min(times) / 50 < most * 1e-6
+    times = timeit.repeat(lambda: mapping.observe_all(seen), number=50, repeat=20)
+    print(min(times) / 50)
+"""
 
 
-def test_mapping_needs_no_roles_module_with_jax():
-    code = "import sys, wmg.interop.roles; print({'jax', 'gymnasium'} & set(sys.modules))"
+def run_python(code):
     root = pathlib.Path(__file__).parents[2] / "src"
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": str(root)}
-    )
-    assert done.stdout.strip() == "set()"
+    ).stdout
+
+
+def test_sixteen_observations_cost_microseconds():
+    """In a process of its own: here, the types of all calls are checked. Measured: 5 and 60."""
+    cart, door = map(float, run_python(SPEED).split())
+    assert cart < 100e-6 and door < 800e-6
+
+
+def test_roles_can_be_read_without_jax_and_gymnasium():
+    code = "import sys, wmg.interop.roles; print({'jax', 'gymnasium'} & set(sys.modules))"
+    assert run_python(code).strip() == "set()"

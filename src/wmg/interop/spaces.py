@@ -71,7 +71,7 @@ class SpaceMapping:
         """The observations of a `gymnasium.vector.VectorEnv`, with a first axis."""
         return self._build(self._read(seen, len(self._first.find(seen))))
 
-    def to_action(self, index: int) -> Any:
+    def to_action(self, index: Any) -> Any:
         """What the environment's `step` takes for an agent's action."""
         if self.table is None:
             return int(index) + self.first_action
