@@ -41,7 +41,7 @@ def test_environments_of_the_package_are_shown_by_name_and_by_preset(name, capsy
 
 
 def test_factors_and_the_limit_of_steps_are_shown(capsys):
-    out = tiny.command(capsys, "inspect", "babyai")[1]
+    out = tiny.command(capsys, "inspect", "babyai/level4/wmg-factored")[1]
     assert "Factors  objects: at most 8, 29 numbers each" in out
     assert "steps    at most 64 in an episode" in out
 
