@@ -13,10 +13,11 @@ from wmg import config
 from wmg.agents.gru.settings import GRUSettings
 from wmg.config import Config, Hyper
 from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.tally import Tallied
 from wmg.learn import a3c, host
 from wmg.learn.a3c import A3C
 from wmg.learn.host import HostA3C
-from wmg.play.host import Host
+from wmg.play.host import Host, Lockstep
 from wmg.runs import task, train
 from wmg.tools.errors import BadInput
 from wmg.types import (
@@ -94,7 +95,7 @@ def copied(env):
 
 def start(on_host, t_max):
     """A rule on the host and a run at its start."""
-    rule = HostA3C(A3C(t_max), [on_host])
+    rule = HostA3C(A3C(t_max), Lockstep([on_host]))
     runs = task.start_runs(SETTINGS, host.empty_env(on_host.spec))
     return rule, rule.begin(jax.tree.map(lambda leaf: leaf[0], runs), SETTINGS.seed)
 
@@ -105,8 +106,8 @@ def leaves(tree):
 
 @pytest.mark.parametrize("t_max", [3, 9])
 def test_windows_on_the_host_update_like_compiled_ones(t_max):
-    env = Walk()
-    on_host = copied(env)
+    env = Tallied(Walk())
+    on_host = copied(Walk())
     rule, run = start(on_host, t_max)
     beginning = env.reset(jax.random.key(0))[0], jax.random.clone(run.key)
     theirs = eqx.tree_at(lambda r: (r.scene.state, r.key), run, beginning)
@@ -130,7 +131,7 @@ def test_a_window_takes_one_program_whatever_its_length():
     on_host = copied(Walk())
     rule, run = start(on_host, 4)
     run, _ = rule.advance(HYPER, run, 1)
-    learn = host._learn_window(on_host.spec, 4, jax.jit)
+    learn = host._learn_window(on_host.spec, A3C(4), jax.jit)
     before = learn._cache_size()
     run, totals = rule.advance(HYPER, run, 40)
     assert totals.episodes > 2 and totals.steps < 4 * totals.windows  # some were cut short
