@@ -259,9 +259,7 @@ def _learn_window(spec: EnvSpec, rule: A3C, compile: Callable) -> Callable:
         taken = jax.nn.one_hot(played.actions, spec.actions, dtype=bool)
         only_those = jnp.where(taken, 0.0, -jnp.inf)
         env, beyond = Replay(played, spec), rule.bootstrap_truncated
-        return a3c.window(
-            env, hyper, run, rule.t_max, 1, only_those, bootstrap_truncated=beyond
-        )
+        return a3c.window(env, hyper, run, rule.t_max, 1, only_those, bootstrap_truncated=beyond)
 
     return compile(learn)
 

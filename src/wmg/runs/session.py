@@ -132,6 +132,7 @@ class Session:
             seconds=self.seconds,
             finished=self.finished(),
             engine=self.task.engine,
+            metric=self.task.spec.metric,
         )
 
     def save(self, save_seconds: float) -> float:
@@ -158,6 +159,7 @@ class Session:
             stopped=stopped,
             starts=self.starts,
             engine=self.task.engine,
+            metric=self.task.spec.metric,
         )
         if result.finished:
             self.store.save_best(result)

@@ -39,9 +39,7 @@ def rule_for(settings: Config) -> Rule:
     """The learning rule that the settings ask for."""
     if settings.rule == "ppo":
         beyond = settings.bootstrap_truncated
-        return PPO(
-            settings.t_max, settings.batched, settings.precision, bootstrap_truncated=beyond
-        )
+        return PPO(settings.t_max, settings.batched, settings.precision, bootstrap_truncated=beyond)
     return A3C(settings.t_max, bootstrap_truncated=settings.bootstrap_truncated)
 
 
