@@ -138,7 +138,7 @@ def play_window(envs: HostEnvs, run: Run, t_max: int, choose: Callable) -> "Play
     """Act for `t_max` steps or to the episode's end."""
     length = min(t_max, envs.spec.max_steps)
     noise = np.asarray(_window_noise(run.key, length, envs.spec.actions))
-    seen, memory = [run.scene.observation], run.scene.memory
+    seen, memory = [jax.tree.map(np.asarray, run.scene.observation)], run.scene.memory
     actions: list[int] = []
     steps: list[HostSteps] = []
     while len(steps) < length and not (steps and steps[-1].done[0]):

@@ -227,9 +227,7 @@ class HostEnvs(abc.ABC):
             )
         for (name, shape), part in zip(self._expected, parts, strict=True):
             if part.shape[1:] != shape:
-                raise BadInput(
-                    f"the {name} of an observation must be {shape}, got {part.shape[1:]}"
-                )
+                raise BadInput(f"the {name} must have the shape {shape}, got {part.shape[1:]}")
             if part.dtype.kind == "f" and not np.isfinite(part).all():
                 finite = np.isfinite(part).reshape(len(part), -1).all(axis=1)
                 bad = int(np.argmin(finite))
