@@ -152,6 +152,9 @@ class Config:
     t_max: int = 16
     """Longest update window: gradients reach this many steps back."""
     batched: Batched = dataclasses.field(default_factory=Batched)
+    bootstrap_truncated: bool = False
+    """Whether returns go on with the value of the last observation where an episode is truncated,
+    that is cut off by a limit. Off, as in the paper, nothing follows the end of an episode."""
     precision: Precision = "float32"
     """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
     it, else float32. bfloat16: the network uses bfloat16, heads use TF32; for batched.envs > 1."""

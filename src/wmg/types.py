@@ -67,7 +67,8 @@ class EnvSpec:
     max_steps: int
     """No episode is longer than this."""
     metric: str
-    """What `score` means for this environment: one of `METRICS`."""
+    """What `score` means for this environment: 'success' or 'reward', in percent, or 'return', the
+    mean return of an episode."""
     reward_per_step: float = 1.0
     """Mean reward per step of a perfect agent: the 100% of a 'reward' score."""
 
@@ -90,6 +91,8 @@ class Step(eqx.Module, Generic[State]):
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
     success: Bool[Array, ""]
+    total: Float[Array, ""] | None = None
+    """The whole reward of the episode so far, if the environment keeps it."""
 
     @property
     def done(self) -> Bool[Array, ""]:
@@ -238,11 +241,14 @@ class Totals(eqx.Module):
     value_loss: Float[Array, ""]
     entropy: Float[Array, ""]
     gradient_norm: Float[Array, ""]
+    returns: Float[Array, ""]
+    """Of the episodes that ended. Where the environment does not keep `Step.total`, the same as
+    `reward`."""
 
     @staticmethod
     def zeros() -> "Totals":
         counts = [jnp.zeros((), jnp.int32)] * 4
-        return Totals(*counts, *[jnp.zeros(())] * 5)
+        return Totals(*counts, *[jnp.zeros(())] * 6)
 
 
 def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:

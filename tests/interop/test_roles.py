@@ -72,5 +72,5 @@ def test_a_role_without_a_key_is_of_the_whole_observation():
 
 @pytest.mark.parametrize("words", [["a=core", "a=image"], ["a=frob"], ["frob"]])
 def test_words_that_are_no_roles_are_refused(words):
-    with pytest.raises(BadInput, match="twice|must be one of"):
+    with pytest.raises(BadInput, match=r"twice|must be one of"):
         roles.parse_roles(words)

@@ -7,16 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toy
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config
 from wmg.agents.gru.settings import GRUSettings
 from wmg.config import Config, Hyper
 from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.envs.tally import Tallied
 from wmg.learn import a3c, host
 from wmg.learn.a3c import A3C
-from wmg.learn.host import HostA3C
-from wmg.play.host import Host
+from wmg.learn.host import HostA3C, HostPPO
+from wmg.play.host import Host, Lockstep
 from wmg.runs import task, train
 from wmg.tools.errors import BadInput
 from wmg.types import (
@@ -94,7 +96,7 @@ def copied(env):
 
 def start(on_host, t_max):
     """A rule on the host and a run at its start."""
-    rule = HostA3C(A3C(t_max), [on_host])
+    rule = HostA3C(A3C(t_max), Lockstep([on_host]))
     runs = task.start_runs(SETTINGS, host.empty_env(on_host.spec))
     return rule, rule.begin(jax.tree.map(lambda leaf: leaf[0], runs), SETTINGS.seed)
 
@@ -105,8 +107,8 @@ def leaves(tree):
 
 @pytest.mark.parametrize("t_max", [3, 9])
 def test_windows_on_the_host_update_like_compiled_ones(t_max):
-    env = Walk()
-    on_host = copied(env)
+    env = Tallied(Walk())
+    on_host = copied(Walk())
     rule, run = start(on_host, t_max)
     beginning = env.reset(jax.random.key(0))[0], jax.random.clone(run.key)
     theirs = eqx.tree_at(lambda r: (r.scene.state, r.key), run, beginning)
@@ -130,7 +132,7 @@ def test_a_window_takes_one_program_whatever_its_length():
     on_host = copied(Walk())
     rule, run = start(on_host, 4)
     run, _ = rule.advance(HYPER, run, 1)
-    learn = host._learn_window(on_host.spec, 4, jax.jit)
+    learn = host._learn_window(on_host.spec, A3C(4), jax.jit)
     before = learn._cache_size()
     run, totals = rule.advance(HYPER, run, 40)
     assert totals.episodes > 2 and totals.steps < 4 * totals.windows  # some were cut short
@@ -218,3 +220,128 @@ def test_numbers_that_vary_are_those_of_the_one_run():
     plain = dataclasses.replace(SETTINGS, steps=16)
     agents = [train.train(some, env=copied(Walk())).agent for some in (given, varied, plain)]
     assert eqx.tree_equal(*agents[:2]) and not eqx.tree_equal(*agents[1:])
+
+
+TOY = dataclasses.replace(SETTINGS, steps=96, report_every=48)
+
+
+@pytest.mark.parametrize(("count", "batched"), [(1, config.Batched()), (4, MANY)])
+@pytest.mark.parametrize("kind", ["next step", "same step", "disabled"])
+def test_learning_does_not_depend_on_how_environments_are_stepped(kind, count, batched):
+    some = dataclasses.replace(TOY, batched=batched, bootstrap_truncated=True)
+    alone = train.train(some, env=toy.single(count))
+    vector = train.train(some, env=toy.vector(*toy.VECTORS[kind], count))
+    np.testing.assert_array_equal(alone.scores, vector.scores)
+    for one, other in zip(leaves(alone.agent), leaves(vector.agent), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a3c_learns_nothing_from_steps_that_only_begin_an_episode():
+    alone = train.train(TOY, env=toy.single(1))
+    vector = train.train(TOY, env=toy.vector(*toy.VECTORS["unknown, next step"], 1))
+    assert eqx.tree_equal(alone.agent, vector.agent)
+
+
+def played_round(envs):
+    """What PPO learns in one round, and the round that was played."""
+    some = dataclasses.replace(TOY, batched=MANY)
+    rule = HostPPO(task.rule_for(some), envs)
+    runs = task.start_runs(some, host.empty_env(envs.spec))
+    run = rule.begin(jax.tree.map(lambda leaf: leaf[0], runs), 5)
+    return rule, run, host.play_round(rule.rule, envs, run, jax.jit)
+
+
+def test_ppo_learns_nothing_from_steps_that_only_begin_an_episode():
+    rule, run, played = played_round(toy.vector(*toy.VECTORS["unknown, next step"], 4))
+    valid = played.rollout.valid
+    assert 0 < (~valid).sum() < valid.size / 2
+
+    def learn(rollout):
+        learned = host._learn_round(rule.rule, jax.jit)
+        return learned(run, played._replace(rollout=rollout), HYPER)
+
+    def changed(where):
+        rollout, rng = played.rollout, np.random.default_rng(0)
+        noise = rng.normal(size=valid.shape).astype(np.float32)
+        names = ("value", "log_probability")
+        other = {n: np.where(where, noise, getattr(rollout, n)) for n in names}
+        return learn(dataclasses.replace(rollout, action=rollout.action * ~where, **other))[0]
+
+    after, totals = learn(played.rollout)
+    assert int(totals.steps) == valid.sum() == int(after.steps)
+    assert int(totals.episodes) == (played.rollout.done & valid).sum()
+    assert eqx.tree_equal(after.agent, changed(~valid).agent)
+    assert not eqx.tree_equal(after.agent, changed(valid).agent)
+
+
+class Cut(toy.Toy):
+    """Every episode is one step: it pays 1, and is cut off or at its end."""
+
+    ends = False, True
+
+    def step(self, action):
+        seen, _, _, _, info = super().step(1)
+        return seen, 1.0, *self.ends, info
+
+
+class Ended(Cut):
+    ends = True, False
+
+
+@pytest.mark.parametrize("rule", ["a3c", "ppo"])
+@pytest.mark.parametrize(("kind", "goes_on"), [(Cut, True), (Cut, False), (Ended, True)])
+def test_the_value_of_the_last_observation_counts_where_an_episode_is_truncated(
+    rule, kind, goes_on
+):
+    batched = config.Batched() if rule == "a3c" else config.Batched(envs=2)
+    some = dataclasses.replace(TOY, t_max=1, batched=batched, bootstrap_truncated=goes_on)
+    hosts = [Host(kind(), toy.Plain().observe, toy.SPEC) for _ in range(batched.envs)]
+    made = task.HostTask(some, hosts)
+    runs = made.begin(made.start())
+    agent = jax.tree.map(lambda leaf: leaf[0], runs.agent)
+    wanted = []
+    for first in runs.scene.observation.core.reshape(-1, 3):
+        output = agent(Observation(first), agent.initial_memory())
+        last = agent(Observation(first.at[2].add(1)), output.memory)
+        beyond = HYPER.discount * last.value if goes_on and kind is Cut else 0.0
+        wanted.append((HYPER.reward_scale + beyond - output.value) ** 2)
+    _, totals = made.advance()(task.stack_hypers(some), runs, 1)
+    np.testing.assert_allclose(totals.value_loss[0], np.mean(wanted), rtol=1e-5)
+
+
+class Fails(toy.Toy):
+    """Its own code raises at a step."""
+
+    steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 70:
+            raise KeyError("a mistake of the user's")
+        return super().step(action)
+
+
+def test_a_step_that_raises_is_shown_and_the_folder_can_be_resumed(tmp_path):
+    failing = Host(Fails(), toy.Plain().observe, toy.SPEC)
+    with pytest.raises(KeyError, match="a mistake of the user's") as raised:
+        train.train(TOY, tmp_path / "run", env=failing, save_seconds=0.0)
+    assert raised.traceback[-1].name == "step" and raised.traceback[-1].path.name == "test_host.py"
+    again = train.train(TOY, tmp_path / "run", env=toy.single(1), resume=True)
+    assert again.finished and again.scores.shape == (1, 2)
+
+
+def test_scores_are_mean_returns_of_whole_episodes():
+    ends = []
+
+    class Counted(toy.Toy):
+        def step(self, action):
+            seen, reward, *rest = super().step(action)
+            self.paid = reward + (self.paid if self.time > 1 else 0.0)
+            if any(rest[:2]):
+                ends.append(self.paid)
+            return seen, reward, *rest
+
+    counted = Host(Counted(), toy.Plain().observe, toy.SPEC)
+    result = train.train(dataclasses.replace(TOY, report_every=96), env=counted)
+    assert result.metric == "return"
+    np.testing.assert_allclose(result.scores, [[np.mean(ends)]], rtol=1e-5)

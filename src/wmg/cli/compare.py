@@ -10,6 +10,7 @@ from wmg.cli.eval import describe_difference, showing
 from wmg.cli.options import parse
 from wmg.cli.start import find_model, remark_on, split_names
 from wmg.settings import EnvSettings
+from wmg.tools import scores as score_text
 from wmg.tools.errors import BadInput
 
 MOST_EPISODES = 100_000
@@ -50,8 +51,8 @@ def run(args: list[str]) -> int:
     options = dataclasses.replace(options, env=options.env.pinned())
     remark_on(options.env)
     with showing(options.json) as show:
-        scores = [play(agents, config, options, show) for agents, config, _ in sides]
-    report(names, scores, options)
+        played = [play(agents, config, options, show) for agents, config, _ in sides]
+    report(names, [rows for rows, _ in played], options, played[0][1])
     return 0
 
 
@@ -89,15 +90,15 @@ def check_kinds(names: list[str], learning: list[tuple], options: CompareOptions
         print(f"both play the environment of {names[0]}: {options.env}", file=sys.stderr)
 
 
-def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> Any:
-    """Scores in percent: one row for each agent, one column for each episode."""
+def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> tuple[Any, str]:
+    """Scores, one row for each agent and one column for each episode; and what they are."""
     import numpy as np
 
     from wmg.play import evaluate, level_test
     from wmg.runs import hardware, models
     from wmg.types import LevelEnv
 
-    rows = []
+    rows, metric = [], ""
     for agent in agents:
         env, fitting = models.fit(agent, config, options.env)
         how = {"seed": options.test_seed, "greedy": options.greedy, "show": show}
@@ -109,16 +110,17 @@ def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> 
                 count = 1000 if options.episodes is None else options.episodes
                 played = evaluate.evaluate(env, fitting, episodes=count, **how)
         rows.append(evaluate.scores(env.spec, played))
-    return np.stack(rows)
+        metric = env.spec.metric
+    return np.stack(rows), metric
 
 
-def report(names: list[str], scores: list[Any], options: CompareOptions) -> None:
+def report(names: list[str], scores: list[Any], options: CompareOptions, metric: str) -> None:
     """Print both scores and how they differ."""
     from wmg.tools import stats
 
     if options.all_runs:
         found = stats.unpaired_means(*(rows.mean(axis=1) for rows in scores))
-    elif all(set(rows.flat) <= {0.0, 100.0} for rows in scores):
+    elif metric != "return" and all(set(rows.flat) <= {0.0, 100.0} for rows in scores):
         found = stats.paired_rates(*(rows[0] > 0 for rows in scores))
     else:
         found = stats.paired_means(*(rows[0] for rows in scores))
@@ -133,5 +135,6 @@ def report(names: list[str], scores: list[Any], options: CompareOptions) -> None
         return
     for name, mean, rows in zip(names, means, scores, strict=True):
         runs = f"{len(rows)} runs, each " if options.all_runs else ""
-        print(f"{name}: {mean:.2f}% over {runs}{rows.shape[1]:,} episodes")
-    print(describe_difference(found, *names))
+        score = score_text.write(metric, mean, 2)
+        print(f"{name}: {score} over {runs}{rows.shape[1]:,} episodes")
+    print(describe_difference(found, *names, unit="" if metric == "return" else " points"))

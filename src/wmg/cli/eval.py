@@ -10,6 +10,7 @@ from typing import Any, Literal
 from wmg.cli.options import parse
 from wmg.cli.start import find_model, remark_on, require_new, split_name
 from wmg.settings import EnvSettings
+from wmg.tools import scores
 from wmg.tools.errors import BadInput
 
 
@@ -92,7 +93,8 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) 
         print(jsonlib.dumps(result))
     else:
         print(
-            f"{name}: {result['score']:.2f}% (standard error {result['standard_error']:.2f}) "
+            f"{name}: {scores.write(env.spec.metric, result['score'], 2)} "
+            f"(standard error {result['standard_error']:.2f}) "
             f"over {result['episodes']:,} episodes of {result['mean_length']:.0f} steps"
         )
 
@@ -137,11 +139,13 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
         print(describe_difference(compared, "this one", str(options.against)))
 
 
-def describe_difference(found: dict[str, Any], first: str, second: str) -> str:
-    """Lines that say how two agents compare, with differences in percentage points."""
+def describe_difference(
+    found: dict[str, Any], first: str, second: str, unit: str = " points"
+) -> str:
+    """Lines that say how two agents compare; of percentages, differences are in points."""
     low, high = found["interval"]
     lines = [
-        f"difference {found['difference']:+.2f} points, 95% interval {low:+.2f} to {high:+.2f}, "
+        f"difference {found['difference']:+.2f}{unit}, 95% interval {low:+.2f} to {high:+.2f}, "
         f"p = {found['p_value']:.2g} ({found['test']})"
     ]
     if "both" in found:

@@ -7,6 +7,7 @@ from typing import Any
 
 from wmg.cli.options import parse
 from wmg.cli.start import require_new, split_names
+from wmg.tools import scores
 from wmg.tools.errors import BadInput
 
 
@@ -40,12 +41,27 @@ def run(args: list[str]) -> int:
     curves = {name: read_curve(pathlib.Path(name)) for name in folders}
     if out is not None:
         labelled = {f"{label(name)}, {count(len(c.scores))}": c for name, c in curves.items()}
-        plots.learning_curves(labelled, out, title=options.title, ylabel="score in %")
+        ylabel = scores.axis(common_metric(folders))
+        plots.learning_curves(labelled, out, title=options.title, ylabel=ylabel)
     if options.json:
         print(jsonlib.dumps([{"folder": name, **numbers(c)} for name, c in curves.items()]))
     else:
         print(f"learning curves: {out}")
     return 0
+
+
+def common_metric(folders: list[str]) -> str:
+    """What the scores of all folders are."""
+    from wmg.runs import runfolder
+
+    metrics = {name: runfolder.read_metric(pathlib.Path(name)) for name in folders}
+    odd = [name for name in folders if metrics[name] != metrics[folders[0]]]
+    if odd:
+        raise BadInput(
+            f"returns and scores in percent do not fit one figure: those of {folders[0]} and of "
+            f"{odd[0]} differ"
+        )
+    return metrics[folders[0]]
 
 
 def read_curve(folder: pathlib.Path) -> Any:

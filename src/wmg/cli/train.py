@@ -20,6 +20,7 @@ from wmg.cli.start import (
     threads_for,
 )
 from wmg.config import Config, Goal, to_dict
+from wmg.tools import scores
 from wmg.tools.errors import BadInput
 
 
@@ -136,6 +137,7 @@ def finish_training(result: Any, json: bool) -> int:
         "best_run": result.best if result.scores.size else None,
         "score_median": round(float(np.median(finals)), 2) if finals.size else None,
         "score_best": round(float(finals.max()), 2) if finals.size else None,
+        "metric": result.spec.metric,
         "diverged": diverged,
         "goal": summarise_goal(result),
         "curve": draw_curve(result) if result.finished else None,
@@ -146,10 +148,8 @@ def finish_training(result: Any, json: bool) -> int:
     if not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
         return 0
-    scores = "no score" if not finals.size else f"last score {summary['score_median']}%"
-    if finals.size and result.config.runs > 1:
-        scores = f"last scores: median {summary['score_median']}%, best {summary['score_best']}%"
-    print(f"{result.folder}: {scores}, {summary['seconds']:,} s")
+    said = describe_scores(summary, result.config.runs)
+    print(f"{result.folder}: {said}, {summary['seconds']:,} s")
     if result.config.goal:
         print(describe_goal(summary["goal"], result.config))
     if diverged:
@@ -157,6 +157,17 @@ def finish_training(result: Any, json: bool) -> int:
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
     return 1 if diverged == result.config.runs else 0
+
+
+def describe_scores(summary: dict[str, Any], runs: int) -> str:
+    """The last scores of all runs in words."""
+    metric, best = summary["metric"], summary["score_best"]
+    if best is None:
+        return f"no {scores.name(metric)}"
+    name, unit = scores.name(metric), scores.unit(metric)
+    if runs == 1:
+        return f"last {name} {summary['score_median']}{unit}"
+    return f"last {name}s: median {summary['score_median']}{unit}, best {best}{unit}"
 
 
 def summarise_goal(result: Any) -> dict[str, Any] | None:
@@ -200,7 +211,9 @@ def draw_curve(result: Any) -> str | None:
     try:
         label = result.config.agent.name.upper()
         title = str(result.folder).encode(errors="replace").decode()  # a name may be no text
-        plots.learning_curves({label: curve}, path, title=title, ylabel="score in %")
+        plots.learning_curves(
+            {label: curve}, path, title=title, ylabel=scores.axis(result.spec.metric)
+        )
     except BadInput as missing:
         print(f"no picture of the curve: {missing}", file=sys.stderr)
         return None

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from wmg import registry
-from wmg.play.host import Host
+from wmg.play.host import Host, HostEnvs, Lockstep, Vectorised
 from wmg.play.source import HostSource
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, EnvSpec, Learner, ObservationSpec
@@ -21,11 +21,15 @@ from wmg.types import Env, EnvSpec, Learner, ObservationSpec
 GYM = "gym:"
 
 
-def open_env(*, path: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
+def open_env(*, path: str, roles: tuple[str, ...] = (), vector: str = "none") -> Env | HostSource:
     """The environment at an import path or, after `gym:`, of a Gymnasium ID."""
-    if path.startswith(GYM):
-        return from_gymnasium(functools.partial(make_by_id, path.removeprefix(GYM)), path, roles)
-    return adapt(registry.load(path, "env"), path, roles)
+    if not path.startswith(GYM):
+        if vector != "none":
+            raise BadInput(f"vector = {vector} is for environments named {GYM}ID, not {path}")
+        return adapt(registry.load(path, "env"), path, roles)
+    name = path.removeprefix(GYM)
+    together = None if vector == "none" else functools.partial(make_vector, name, vector)
+    return from_gymnasium(functools.partial(make_by_id, name), path, roles, together)
 
 
 def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
@@ -85,6 +89,18 @@ def make_by_id(name: str) -> Any:
         raise BadInput(f"Gymnasium cannot make {quote(name)}: {error}") from None
 
 
+def make_vector(name: str, mode: str, count: int) -> Any:
+    """That many environments of an ID in one `VectorEnv`."""
+    import gymnasium
+
+    if mode != "async":
+        return gymnasium.make_vec(name, count, vectorization_mode=mode)
+    # Processes that are forked from one that has used JAX may hang.
+    return gymnasium.make_vec(
+        name, count, vectorization_mode=mode, vector_kwargs={"context": "spawn"}
+    )
+
+
 def import_plugins(name: str) -> None:
     """Import the package whose environments have names like this, if it is installed."""
     import importlib
@@ -95,8 +111,14 @@ def import_plugins(name: str) -> None:
             importlib.import_module(module)
 
 
-def from_gymnasium(make: Callable[[], Any], label: str, roles: tuple[str, ...]) -> HostSource:
-    """What makes copies of a Gymnasium environment, with its spaces mapped."""
+def from_gymnasium(
+    make: Callable[[], Any],
+    label: str,
+    roles: tuple[str, ...] = (),
+    together: Callable[[int], Any] | None = None,
+) -> HostSource:
+    """What makes copies of a Gymnasium environment, with its spaces mapped. `together` makes a
+    `gymnasium.vector.VectorEnv` of some; by default each copy is called by itself."""
     from wmg.interop.spaces import map_spaces
 
     first = call(make, label)
@@ -105,9 +127,11 @@ def from_gymnasium(make: Callable[[], Any], label: str, roles: tuple[str, ...]) 
     spec = EnvSpec(mapping.observation, mapping.actions, longest_episode(first), "return")
     made = [first]
 
-    def copies(count: int) -> list[Host]:
+    def copies(count: int) -> HostEnvs:
+        if together is not None:
+            return Vectorised(together(count), mapping, spec)
         envs = [made.pop() if made else call(make, label) for _ in range(count)]
-        return [Host(env, mapping, spec) for env in envs]
+        return Lockstep([Host(env, mapping.observe, spec, mapping.to_action) for env in envs])
 
     return HostSource(label, spec, copies, mapping.observe)
 

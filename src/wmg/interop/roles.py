@@ -100,7 +100,7 @@ def read_role(text: Any, key: str) -> Role:
     return Role(word, **given)
 
 
-def read_roles(roles: Mapping[str, str] | None) -> dict[str, Role]:
+def read_roles(roles: Any) -> dict[str, Role]:
     """The roles of all parts that have one."""
     if roles is None:
         return {}

@@ -42,7 +42,7 @@ class Source:
             for step in self.path:
                 seen = seen[step]
         except (KeyError, IndexError, TypeError):
-            raise BadInput(f"the observation has no {name(self.key)}, as its space says") from None
+            raise BadInput(f"the observation has no part {quote(self.key)}") from None
         return seen
 
     def read(self, seen: Any, n: int | None) -> Any:

@@ -71,7 +71,7 @@ class SpaceMapping:
         """The observations of a `gymnasium.vector.VectorEnv`, with a first axis."""
         return self._build(self._read(seen, len(self._first.find(seen))))
 
-    def to_action(self, index: int) -> Any:
+    def to_action(self, index: Any) -> Any:
         """What the environment's `step` takes for an agent's action."""
         if self.table is None:
             return int(index) + self.first_action
@@ -99,8 +99,8 @@ class SpaceMapping:
         return self.factors[0][1].source if self.factors else cast(Picture, self.image).source
 
     @functools.cached_property
-    def _structure(self) -> Any:
-        return _structure(tuple(name for name, _ in self.factors), self.image is not None)
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.factors)
 
     def _read(self, seen: Any, n: int | None) -> list[np.ndarray]:
         """The arrays of the observations, in the order of the PyTree."""
@@ -115,7 +115,7 @@ class SpaceMapping:
         return leaves
 
     def _build(self, leaves: list[np.ndarray]) -> Observation:
-        return jax.tree.unflatten(self._structure, leaves)
+        return jax.tree.unflatten(_structure(self._names, self.image is not None), leaves)
 
 
 @functools.cache

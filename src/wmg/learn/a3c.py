@@ -29,6 +29,10 @@ class WindowStep(eqx.Module):
     valid: Bool[Array, ""]
     """False where the episode was over before this step."""
     success: Bool[Array, ""]
+    terminated: Bool[Array, ""] | None = None
+    """Kept where the returns of truncated episodes go on."""
+    total: Float[Array, ""] | None = None
+    """The whole reward of the episode so far, where the environment keeps it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +62,10 @@ class A3C(Rule):
         def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
             run, totals = carry
             active = True if batch is None else unfinished(run)
-            run, more = window(env, hyper, run, self.t_max, unroll, active=active)
+            beyond = self.bootstrap_truncated
+            run, more = window(
+                env, hyper, run, self.t_max, unroll, active=active, bootstrap_truncated=beyond
+            )
             return run, jax.tree.map(jnp.add, totals, more)
 
         return jax.lax.while_loop(any_unfinished, one_more, (run, Totals.zeros()))
@@ -72,6 +79,7 @@ def window(
     unroll: int = 1,
     noise: Float[Array, "time actions"] | None = None,
     active: Bool[Array, ""] | bool = True,
+    bootstrap_truncated: bool = False,
 ) -> tuple[Run, Totals]:
     """Act until `t_max` steps or the episode's end, then update once.
 
@@ -87,11 +95,14 @@ def window(
     keys = jax.random.split(ekey, time)
 
     def loss(agent: Learner) -> tuple[Float[Array, ""], tuple]:
-        scene, over, steps = roll_out(env, run, agent, noise, keys, unroll)
+        scene, over, steps = roll_out(env, run, agent, noise, keys, unroll, bootstrap_truncated)
         decisions = decide(agent, steps)
-        bootstrap = jnp.zeros(())
-        if t_max < env.spec.max_steps:  # else windows end with episodes, and nothing follows
-            bootstrap = jax.lax.cond(over, lambda: bootstrap, lambda: value(run, scene))
+        bootstrap, stops = jnp.zeros(()), over
+        if steps.terminated is not None:
+            stops = over & steps.terminated[steps.valid.sum(dtype=jnp.int32) - 1]
+        # Else windows end with episodes, and nothing follows.
+        if bootstrap_truncated or t_max < env.spec.max_steps:
+            bootstrap = jax.lax.cond(stops, lambda: bootstrap, lambda: value(run, scene))
         reward = steps.reward * hyper.reward_scale
         target = losses.returns(reward, steps.valid, bootstrap, hyper.discount)
         terms = losses.actor_critic_terms(*decisions, steps.action, target, steps.valid)
@@ -122,6 +133,7 @@ def roll_out(
     noise: Float[Array, "time actions"],
     keys: Key[Array, " time"],
     unroll: int,
+    bootstrap_truncated: bool = False,
 ) -> tuple[Scene, Bool[Array, ""], WindowStep]:
     """The scene after a window, whether the episode is over, and the steps of the window.
 
@@ -138,7 +150,9 @@ def roll_out(
         action = sample(run.agent.decide(summary.vector)[0], noise)
         made = env.step(state, action, key)
         after = Scene(made.state, made.observation, summary.memory)
-        done = WindowStep(summary.vector, action, made.reward, ~over, made.success)
+        told = made.reward, ~over, made.success
+        terminated = made.terminated if bootstrap_truncated else None
+        done = WindowStep(summary.vector, action, *told, terminated, made.total)
         return (keep_if(over, scene, after), over | made.done), done
 
     # Windows as long as the longest episode mostly end with it, as in Pathfinding. There a scan
@@ -169,14 +183,17 @@ def totals_of(
 ) -> Totals:
     """One window's share of a report."""
     taken = steps.valid.sum(dtype=jnp.int32)
+    reward = jnp.sum(steps.reward, where=steps.valid)
+    returns = reward if steps.total is None else jnp.where(over, steps.total[taken - 1], 0.0)
     return Totals(
         steps=taken,
         windows=jnp.ones((), jnp.int32),
         episodes=over.astype(jnp.int32),
         successes=(over & steps.success[taken - 1]).astype(jnp.int32),
-        reward=jnp.sum(steps.reward, where=steps.valid),
+        reward=reward,
         policy_loss=terms[0],
         value_loss=terms[1],
         entropy=terms[2],
         gradient_norm=norm,
+        returns=returns,
     )

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from wmg.agents.precision import in_precision
@@ -51,13 +52,21 @@ class Rollout(eqx.Module):
     """What acting leaves for learning: one step of every environment, or all steps of a window."""
 
     observation: Observation
-    action: Int[Array, "*time envs"]
-    log_probability: Float[Array, "*time envs"]
+    action: Int[Array | np.ndarray, "*time envs"]
+    log_probability: Float[Array | np.ndarray, "*time envs"]
     """Of the action, by the policy that acted."""
-    value: Float[Array, "*time envs"]
-    reward: Float[Array, "*time envs"]
-    done: Bool[Array, "*time envs"]
-    success: Bool[Array, "*time envs"]
+    value: Float[Array | np.ndarray, "*time envs"]
+    reward: Float[Array | np.ndarray, "*time envs"]
+    done: Bool[Array | np.ndarray, "*time envs"]
+    success: Bool[Array | np.ndarray, "*time envs"]
+    total: Float[Array | np.ndarray, "*time envs"] | None = None
+    """The whole reward of the episode so far, where the environment keeps it."""
+    value_beyond: Float[Array | np.ndarray, "*time envs"] | None = None
+    """Value of the last observation where an episode was truncated, else 0; None where nothing
+    follows such an end."""
+    valid: Bool[Array | np.ndarray, "*time envs"] | None = None
+    """False where no action was taken, since an environment of the host only began its next
+    episode. Such a step also counts as `done`. None if there is none."""
 
 
 class Minibatch(eqx.Module):
@@ -119,7 +128,9 @@ class PPO(Rule):
         batch = Batch(env, self.settings.envs)
 
         def window(scene: Scene, key: PRNGKeyArray) -> tuple[Scene, tuple]:
-            after, rollout = collect(batch, run.agent, scene, key, self.t_max, self.precision)
+            after, rollout = collect(
+                batch, run.agent, scene, key, self.t_max, self.precision, self.bootstrap_truncated
+            )
             return after, (scene.memory, rollout)
 
         keys = jax.random.split(key, self.settings.windows)
@@ -156,14 +167,19 @@ class PPO(Rule):
         summarise_all = summariser(agent, scene.observation, self.precision)
         summary = summarise_all(scene.observation, scene.memory)
         _, ahead = losses.decide_all(agent, summary.vector)
-        told = (rollout.value, hyper.reward_scale * rollout.reward, rollout.done)
+        reward = hyper.reward_scale * rollout.reward
+        if rollout.value_beyond is not None:
+            reward = reward + hyper.discount * rollout.value_beyond
+        told = (rollout.value, reward, rollout.done)
         value, reward, done = map(_merge, told)
         advantage = advantages(value, reward, done, ahead, hyper.discount, settings.trace)
         advantage = advantage.reshape(rollout.value.shape)
         rollout, advantage = jax.tree.map(_side_by_side, (rollout, advantage))
         target = advantage + rollout.value
         if settings.normalise:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            valid = rollout.valid
+            mean, deviation = advantage.mean(where=valid), advantage.std(where=valid)
+            advantage = (advantage - mean) / (deviation + 1e-8)
         return Minibatch(jax.tree.map(_merge, memory), rollout, advantage, target)
 
     def learn(
@@ -205,6 +221,7 @@ class PPO(Rule):
             windows.advantage,
             windows.target,
             self.settings.clip,
+            played.valid,
         )
         return losses.weigh(terms, hyper), terms
 
@@ -235,6 +252,7 @@ def collect(
     key: PRNGKeyArray,
     time: int,
     precision: Precision = "float32",
+    bootstrap_truncated: bool = False,
 ) -> tuple[Scene, Rollout]:
     """Let every environment take `time` steps."""
     summarise_all = summariser(agent, scene.observation, precision)
@@ -245,7 +263,10 @@ def collect(
         logits, value = losses.decide_all(agent, summary.vector)
         action = jax.vmap(sample)(logits, jax.random.gumbel(nkey, logits.shape))
         state, observation, made = batch.step(scene.state, action, skey)
-        done = made.terminated | made.truncated
+        done, beyond = made.terminated | made.truncated, None
+        if bootstrap_truncated:
+            cut = made.truncated & ~made.terminated
+            beyond = value_beyond(agent, summarise_all, cut, made.observation, summary.memory)
         memory = renew(agent, done, summary.memory)
         rollout = Rollout(
             observation=scene.observation,
@@ -255,10 +276,28 @@ def collect(
             reward=made.reward,
             done=done,
             success=made.success,
+            total=made.total,
+            value_beyond=beyond,
         )
         return Scene(state, observation, memory), rollout
 
     return jax.lax.scan(step, scene, jax.random.split(key, time))
+
+
+def value_beyond(
+    agent: Learner,
+    summarise_all: Callable[[Observation, PyTree], Summary],
+    cut: Bool[Array, " envs"],
+    last: Observation,
+    memory: PyTree,
+) -> Float[Array, " envs"]:
+    """The value of the last observation where an episode was cut off, else 0."""
+
+    def values() -> Float[Array, " envs"]:
+        found = losses.decide_all(agent, summarise_all(last, memory).vector)[1]
+        return jnp.where(cut, found, 0.0)
+
+    return jax.lax.cond(cut.any(), values, lambda: jnp.zeros(cut.shape))
 
 
 def summariser(
@@ -324,14 +363,15 @@ def clipped_terms(
     advantage: Float[Array, "time windows"],
     target: Float[Array, "time windows"],
     clip: float,
+    valid: Bool[Array, "time windows"] | None = None,
 ) -> Terms:
-    """The terms of PPO for some windows: means over windows of sums over time."""
+    """The terms of PPO for some windows: means over windows of sums over their `valid` steps."""
     ratio = jnp.exp(losses.log_probability(logits, action) - old_log_probability)
     clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
     gain = jnp.minimum(ratio * advantage, clipped * advantage)
     error = jnp.square(target - value)
     policy_loss, value_loss, entropy = (
-        x.sum(0).mean() for x in (-gain, error, losses.entropies(logits))
+        x.sum(0, where=valid).mean() for x in (-gain, error, losses.entropies(logits))
     )
     return policy_loss, value_loss, entropy
 
@@ -348,15 +388,21 @@ def _side_by_side(x: Shaped[Array, "windows time envs ..."]) -> Shaped[Array, "t
 def totals_of(rollout: Rollout, figures: tuple) -> Totals:
     """A round's share of a report; `figures` are means of loss terms per window and of norms."""
     policy_loss, value_loss, entropy, norm = figures
-    time, windows = rollout.done.shape
+    (time, windows), done = rollout.done.shape, rollout.done
+    steps = jnp.int32(time * windows)
+    if rollout.valid is not None:
+        steps, done = rollout.valid.sum(dtype=jnp.int32), done & rollout.valid
+    reward = rollout.reward.sum()
+    returns = reward if rollout.total is None else jnp.sum(rollout.total, where=done)
     return Totals(
-        steps=jnp.int32(time * windows),
+        steps=steps,
         windows=jnp.int32(1),
-        episodes=rollout.done.sum(dtype=jnp.int32),
-        successes=(rollout.done & rollout.success).sum(dtype=jnp.int32),
-        reward=rollout.reward.sum(),
+        episodes=done.sum(dtype=jnp.int32),
+        successes=(done & rollout.success).sum(dtype=jnp.int32),
+        reward=reward,
         policy_loss=policy_loss,
         value_loss=value_loss,
         entropy=entropy * windows,
         gradient_norm=norm,
+        returns=returns,
     )

@@ -19,6 +19,8 @@ class Rule(abc.ABC):
 
     t_max: int
     """Longest update window: gradients reach this many steps back."""
+    bootstrap_truncated: bool = dataclasses.field(default=False, kw_only=True)
+    """Whether returns go on with the value of the last observation of a truncated episode."""
 
     spread: ClassVar[Literal["runs", "envs"]]
     """Whether an accelerator computes many runs as one program, or each run alone with its

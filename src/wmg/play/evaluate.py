@@ -267,7 +267,9 @@ def play_block(
 
 
 def scores(spec: EnvSpec, episodes: Episodes) -> np.ndarray:
-    """Each episode's score in percent: its share of possible reward, or success."""
+    """Each episode's score: its return, or in percent its success or share of possible reward."""
+    if spec.metric == "return":
+        return np.asarray(episodes.reward, float)
     if spec.metric == "success":
         return 100.0 * np.asarray(episodes.success, float)
     return (
@@ -275,10 +277,12 @@ def scores(spec: EnvSpec, episodes: Episodes) -> np.ndarray:
     )
 
 
-def summary(spec: EnvSpec, episodes: Episodes) -> dict[str, float | int]:
+def summary(spec: EnvSpec, episodes: Episodes) -> dict[str, float | int | str]:
     """Mean score with its standard error, and what else a table wants to know."""
     each = scores(spec, episodes)
+    named = {"metric": spec.metric} if spec.metric == "return" else {}
     return {
+        **named,
         "score": float(each.mean()),
         "standard_error": stats.standard_error(each),
         "success": float(np.mean(episodes.success)),

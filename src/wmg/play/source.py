@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from wmg.types import EnvSpec
+from wmg.play.host import HostEnvs
+from wmg.types import EnvSpec, Observation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,7 +15,7 @@ class HostSource:
     label: str
     """What people call it."""
     spec: EnvSpec
-    copies: Callable[[int], Any]
-    """That many environments which take their steps together."""
-    observe: Callable[[Any], Any]
+    copies: Callable[[int], HostEnvs]
+    """That many environments, which take their steps together."""
+    observe: Callable[[Any], Observation]
     """From what one of them shows to what an agent sees."""

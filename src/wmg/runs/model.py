@@ -18,6 +18,7 @@ from wmg.play import evaluate, host
 from wmg.play.source import HostSource
 from wmg.runs import checkpoint, hardware
 from wmg.settings import EnvSettings
+from wmg.tools import scores
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Observation, act
 
@@ -38,9 +39,8 @@ class Evaluation:
     metric: str
 
     def __str__(self) -> str:
-        unit = "" if self.metric == "return" else "%"
         return (
-            f"{self.score:.2f}{unit} (standard error {self.standard_error:.2f}) "
+            f"{scores.write(self.metric, self.score, 2)} (standard error {self.standard_error:.2f}) "
             f"over {self.episodes:,} episodes of {self.mean_length:.0f} steps"
         )
 
@@ -117,7 +117,7 @@ class Model:
             else:
                 test = self.env, self.agent, seed, episodes, greedy
                 played = evaluate.evaluate(*test, show=show)
-        return Evaluation(**evaluate.summary(self.spec, played), metric=self.spec.metric)
+        return Evaluation(**{**evaluate.summary(self.spec, played), "metric": self.spec.metric})
 
     def save(self, path: pathlib.Path | str, **about: Any) -> None:
         """Write the agent and its settings to a file."""

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from wmg.tools import scores as score_text
+
 if TYPE_CHECKING:
     from wmg.runs.result import Progress
 
@@ -18,13 +20,15 @@ LINE_SECONDS = 5.0
 
 def describe(progress: "Progress") -> str:
     """One line: rate, score of the median and the best run, and whatever went wrong."""
-    scores = progress.scores
+    scores, metric = progress.scores, progress.metric
+    name = score_text.name(metric)
     by = f" by {progress.engine}" if progress.engine else ""
     parts = [f"{progress.rate:,.0f} steps/s{by}"]
     if len(scores) == 1:
-        parts.append(f"score {scores[0]:.1f}%")
+        parts.append(f"{name} {score_text.write(metric, scores[0])}")
     elif scores:
-        parts.append(f"score median {statistics.median(scores):.1f}%, best {max(scores):.1f}%")
+        middle, best = (score_text.write(metric, f(scores)) for f in (statistics.median, max))
+        parts.append(f"{name} median {middle}, best {best}")
     if progress.solved is not None:
         parts.append(f"{progress.solved} solved")
     if progress.diverged:

@@ -35,6 +35,8 @@ class Progress:
     """Whether nothing is left to do."""
     engine: str = ""
     """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
+    metric: str = "reward"
+    """What a score is, as in `EnvSpec`."""
 
 
 @dataclasses.dataclass
@@ -118,7 +120,11 @@ class Result:
 
 
 def score(spec: EnvSpec, totals: Totals) -> float:
-    """The score of one run's report interval in percent, NaN if there is nothing to score."""
+    """The score of one run's report interval, in percent unless it is the mean return of the
+    episodes that ended; NaN if there is nothing to score."""
+    if spec.metric == "return":
+        ended = int(totals.episodes)
+        return float(totals.returns) / ended if ended else float("nan")
     if spec.metric == "success":
         got, possible = int(totals.successes), int(totals.episodes)
     else:
@@ -131,7 +137,9 @@ def record(
 ) -> dict[str, Any]:
     """One line of a run's log. Losses and norm are means over the interval's windows."""
     windows, taken = max(int(totals.windows), 1), max(int(totals.steps), 1)
+    named = {"metric": spec.metric} if spec.metric == "return" else {}
     return {
+        **named,
         "steps": steps,
         "episodes": int(totals.episodes),
         "reward": float(totals.reward),

@@ -214,6 +214,14 @@ def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
     return tabulate(logs, path)
 
 
+def read_metric(path: pathlib.Path) -> str:
+    """What the scores in the logs of a folder are: "return", or "reward" for all in percent."""
+    for log in sorted((path / LOGS).glob("*.jsonl"))[:1]:
+        for line in runlog.read(log)[:1]:
+            return "return" if line.get("metric") == "return" else "reward"
+    return "reward"
+
+
 def tabulate(
     logs: list[list[runlog.Record]], path: pathlib.Path | None
 ) -> tuple[np.ndarray, np.ndarray]:

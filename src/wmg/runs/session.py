@@ -132,6 +132,7 @@ class Session:
             seconds=self.seconds,
             finished=self.finished(),
             engine=self.task.engine,
+            metric=self.task.spec.metric,
         )
 
     def save(self, save_seconds: float) -> float:

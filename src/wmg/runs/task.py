@@ -14,6 +14,7 @@ import numpy as np
 
 from wmg import registry
 from wmg.config import Config, Hyper
+from wmg.envs.tally import Tallied
 from wmg.learn.a3c import A3C
 from wmg.learn.host import empty_env, on_host
 from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
@@ -21,7 +22,7 @@ from wmg.learn.kernels.window import WindowKernel, find_kernel
 from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester
-from wmg.play.host import Host
+from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.runs import hardware, xla_options
 from wmg.runs.goals import goal_tester
@@ -30,12 +31,17 @@ from wmg.settings import AgentSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Run
 
+OnHost = Host | HostEnvs | Sequence[Host | HostEnvs]
+"""Environments on the host: single ones, or some that step together, or one of those for each
+run."""
+
 
 def rule_for(settings: Config) -> Rule:
     """The learning rule that the settings ask for."""
     if settings.rule == "ppo":
-        return PPO(settings.t_max, settings.batched, settings.precision)
-    return A3C(settings.t_max)
+        beyond = settings.bootstrap_truncated
+        return PPO(settings.t_max, settings.batched, settings.precision, bootstrap_truncated=beyond)
+    return A3C(settings.t_max, bootstrap_truncated=settings.bootstrap_truncated)
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -101,7 +107,7 @@ class CompiledTask(Task):
     """Runs in an environment that is compiled with the agent."""
 
     def __init__(self, settings: Config, env: Env):
-        super().__init__(settings, env)
+        super().__init__(settings, Tallied(env) if env.spec.metric == "return" else env)
         self.rule = rule_for(settings)
         self.one_program = not hardware.on_cpu() and self.rule.spread == "runs"
 
@@ -138,18 +144,12 @@ class CompiledTask(Task):
 class HostTask(Task):
     """Runs in environments of the host, one run after the other."""
 
-    def __init__(self, settings: Config, hosts: Sequence[Host]):
-        if settings.env is not None or settings.goal is not None:
-            raise BadInput(
-                "training on the host takes settings whose env and goal are None, got "
-                f"env = {settings.env!r}, goal = {settings.goal!r}"
-            )
-        super().__init__(settings, empty_env(hosts[0].spec))
-        share, left = divmod(len(hosts), settings.runs)
-        if left:
-            raise BadInput(f"{settings.runs} runs cannot share {len(hosts)} host environments")
-        rule, rows = rule_for(settings), range(settings.runs)
-        each = [hosts[run * share : (run + 1) * share] for run in rows]
+    def __init__(self, settings: Config, given: OnHost):
+        if settings.goal is not None:
+            raise BadInput(f"on the host there are no tests of a goal, got goal = {settings.goal}")
+        each = share_out(given, settings.runs)
+        super().__init__(settings, empty_env(each[0].spec))
+        rule = rule_for(settings)
         self.rules = [on_host(rule, mine, _compile()) for mine in each]
 
     def begin(self, runs: Run) -> Run:
@@ -179,15 +179,31 @@ def _compile() -> Callable[..., Callable]:
     return jax.jit
 
 
-def make_task(settings: Config, env: Env | HostSource | Host | Sequence[Host] | None) -> Task:
+def share_out(given: OnHost, runs: int) -> list[HostEnvs]:
+    """The environments of each run: as many single ones for each, or one `HostEnvs`."""
+    several = [given] if isinstance(given, Host | HostEnvs) else list(given)
+    together = [each for each in several if isinstance(each, HostEnvs)]
+    if together:
+        if len(together) != len(several) or len(together) != runs:
+            raise BadInput(f"{runs} runs need {runs} HostEnvs, one each, got {len(together)}")
+        return together
+    single = [each for each in several if isinstance(each, Host)]
+    share, left = divmod(len(single), runs)
+    if left or not share:
+        raise BadInput(f"{runs} runs cannot share {len(single)} host environments")
+    return [Lockstep(single[run * share : (run + 1) * share]) for run in range(runs)]
+
+
+def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
     """The task of the settings, in the environment they describe or in the user's own."""
-    if isinstance(env, Host):
-        return HostTask(settings, [env])
-    if isinstance(env, Sequence):
+    if isinstance(env, Host | HostEnvs | Sequence):
+        if settings.env is not None:
+            raise BadInput("an environment of your own goes with settings whose env is None")
         return HostTask(settings, env)
     made = registry.make_env(settings.env, env)
     if isinstance(made, HostSource):
-        task = HostTask(settings, made.copies(settings.runs * settings.batched.envs))
+        each = [made.copies(settings.batched.envs) for _ in range(settings.runs)]
+        task = HostTask(settings, each)
     else:
         task = CompiledTask(settings, made)
     task.own_env = env

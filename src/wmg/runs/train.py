@@ -9,7 +9,7 @@ import dataclasses
 import os
 import pathlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -19,13 +19,12 @@ import numpy as np
 
 from wmg import config
 from wmg.config import Config
-from wmg.play.host import Host
 from wmg.play.source import HostSource
 from wmg.runs import runfolder
 from wmg.runs.result import Progress, Result
 from wmg.runs.runlog import Logs
 from wmg.runs.session import Session
-from wmg.runs.task import Task, make_task
+from wmg.runs.task import OnHost, Task, make_task
 from wmg.tools.errors import BadInput
 from wmg.types import Env, Run, count_parameters
 
@@ -37,7 +36,7 @@ def train(
     settings: Config,
     folder: pathlib.Path | str | None = None,
     *,
-    env: Env | HostSource | Host | Sequence[Host] | None = None,
+    env: Env | HostSource | OnHost | None = None,
     resume: bool = False,
     branch_from: pathlib.Path | str | None = None,
     start: Callable[[], None] = lambda: None,

@@ -1,9 +1,9 @@
 """The settings of an environment from outside of the package."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from wmg.settings import EnvSettings
+from wmg.settings import EnvSettings, require_choices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +18,12 @@ class OutsideEnvSettings(EnvSettings):
     environment, of its class, or of a function that makes one."""
     roles: tuple[str, ...] = ()
     """What parts of a Gymnasium observation become, where the rules do not fit: KEY=ROLE."""
+    vector: Literal["none", "sync", "async", "vector_entry_point"] = "none"
+    """How the copies of a Gymnasium environment step: one after the other (none), or as
+    gymnasium.make_vec does in this mode."""
+
+    def __post_init__(self):
+        require_choices(self)
 
     @property
     def label(self) -> str:

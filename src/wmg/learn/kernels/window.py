@@ -147,13 +147,15 @@ class WindowKernel:
     def _totals(self, sums: Float[Array, "chunk 5"], done: Int[Array, ""]) -> Totals:
         """Of the windows that a run has completed in a launch."""
         counted = jnp.arange(CHUNK) < done
+        summed = jnp.where(counted[:, None], sums, 0.0).sum(0)
         perfect = counted & (sums[:, 0] == self.sizes.steps // 2)
         return Totals(
             done * self.sizes.steps,
             done,
             done,
             perfect.sum(dtype=jnp.int32),
-            *jnp.where(counted[:, None], sums, 0.0).sum(0),
+            *summed,
+            returns=summed[0],
         )
 
     def _end(self, run: Run, going: Going) -> Run:
@@ -224,6 +226,8 @@ def suit(rule: Rule, env: Env, agent: Agent, precision: Precision) -> tuple[WMG,
     steps = env.spec.max_steps
     if rule.t_max < steps:
         raise Unsuitable(f"its windows are whole episodes: t_max must be at least {steps}")
+    if rule.bootstrap_truncated:
+        raise Unsuitable("returns end with the episode in it: bootstrap_truncated must be False")
     if precision not in TF32:
         raise Unsuitable(f"it computes in float32 or tf32, not in {precision}")
     memory = agent.memory_embedding

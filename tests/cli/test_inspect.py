@@ -1,0 +1,64 @@
+"""`wmg inspect`."""
+
+import json
+
+import pytest
+import tiny
+
+from wmg.envs.pathfinding.env import Pathfinding
+
+
+def test_a_gymnasium_environment_is_shown_with_its_mapping(capsys):
+    code, out, _ = tiny.command(capsys, "inspect", "gym:Blackjack-v1")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split() == ["part", "space", "becomes"]
+    assert lines[1].split(maxsplit=2) == ["0", "Discrete(32)", "Core 0-31: one-hot"]
+    assert lines[-2:] == ["Core     45 numbers", "actions  2"]
+
+
+def test_roles_change_the_mapping_and_json_has_it_all(capsys):
+    args = ["inspect", "gym:MiniGrid-DoorKey-6x6-v0", "--roles", "image=grid,terrain=,most=20"]
+    code, out, _ = tiny.command(capsys, *args, "direction=core numbers=yes", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["observation"] == {
+        "core": 1,
+        "factors": [{"name": "image", "most": 20, "size": 37}],
+        "image": None,
+    }
+    assert found["actions"] == 7 and found["env"] == "gym:MiniGrid-DoorKey-6x6-v0"
+    assert [part["key"] for part in found["parts"]] == ["direction", "image", "mission", "action"]
+
+
+@pytest.mark.parametrize("name", ["pathfinding", "pathfinding/wmg"])
+def test_environments_of_the_package_are_shown_by_name_and_by_preset(name, capsys):
+    code, out, _ = tiny.command(capsys, "inspect", name, "--json")
+    found, spec = json.loads(out), Pathfinding(7, 7).spec
+    assert code == 0
+    assert found["observation"]["core"] == spec.observation.core
+    assert (found["actions"], found["max_steps"]) == (spec.actions, spec.max_steps)
+
+
+def test_factors_and_the_limit_of_steps_are_shown(capsys):
+    out = tiny.command(capsys, "inspect", "babyai/level4/wmg-factored")[1]
+    assert "Factors  objects: at most 8, 29 numbers each" in out
+    assert "steps    at most 64 in an episode" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "name an environment: gym:ID"),
+        (["frob"], "'frob'"),
+        (["gym:Frob-v0"], "gymnasium cannot make 'Frob-v0': Environment `Frob` doesn't exist"),
+        (["gym:frob:Frob-v0"], "No module named 'frob'"),
+        (["gym:Pendulum-v1"], "the action space must be Discrete or MultiDiscrete"),
+        (["gym:CartPole-v1", "--roles", "x=core"], "roles has 'x'"),
+        (["gym:CartPole-v1", "--roles", "frob"], "must be one of core, factors"),
+        (["pathfinding", "--roles", "core"], "--roles are for Gymnasium's observations"),
+    ],
+)
+def test_what_cannot_be_inspected_is_refused_in_one_sentence(args, said, capsys):
+    code, out, error = tiny.command(capsys, "inspect", *args)
+    assert code == 2 and not out and said in error and error.count("\n") == 1
