@@ -208,7 +208,7 @@ def test_one_action_is_no_choice():
 
 
 def test_the_users_own_error_is_the_cause_with_its_traceback():
-    with pytest.raises(BadInput, match="test_check.py: .the user's own mistake") as caught:
+    with pytest.raises(BadInput, match=r"test_check.py: .the user's own mistake") as caught:
         check_shapes(Toy((("step", fail),)))
     cause = caught.value.__cause__
     assert isinstance(cause, KeyError) and cause.__traceback__ is not None
@@ -227,7 +227,7 @@ class Counting(Toy):
 def test_fields_that_are_no_arrays_are_told_from_those_that_are():
     with pytest.raises(BadInput, match=r"decides shapes is a field with equinox.field\(static"):
         check_shapes(Counting())
-    with pytest.raises(BadInput, match="Counting.words is a str and no array: declare the field"):
+    with pytest.raises(BadInput, match=r"Counting.words is a str and no array: declare the field"):
         check_shapes(Counting(words="left"))
 
 
@@ -276,7 +276,7 @@ def test_a_mistake_on_the_host_is_said_in_one_sentence(wrong, sentence):
 
 
 def test_an_episode_on_the_host_that_is_longer_than_promised_is_refused():
-    with pytest.raises(BadInput, match="an episode is longer than spec.max_steps = 7"):
+    with pytest.raises(BadInput, match=r"an episode is longer than spec.max_steps = 7"):
         check_env(hosted(max_steps=7))
 
 
