@@ -361,12 +361,117 @@ def test_actions_that_there_are_not_are_refused(actions):
         env.step(actions)
 
 
-def test_a_batch_has_at_least_one_environment_and_is_reset_as_a_whole():
+def test_a_batch_has_at_least_one_environment():
     with pytest.raises(BadInput, match="num_envs must be at least 1, got 0"):
         gymnasium.make_vec(GRAPH, num_envs=0)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_in_every_mode_the_batch_does_what_gymnasiums_batch_of_single_ones_does(mode):
+    batch = GymVectorEnv(given("factored"), LANES, autoreset_mode=mode)
+    assert batch.metadata["autoreset_mode"] is mode
+    copies = SyncVectorEnv([lambda: GymEnv(given("factored"))] * LANES, autoreset_mode=mode)
+    pairs = [(batch.reset(seed=0), copies.reset(seed=0))]
+    actions = np.random.default_rng(0).integers(7, size=(90, LANES))
+    actions[0] = FORWARD  # all end together
+    actions[1:70, 0] = DONE  # runs out of time
+    ends = set()
+    for time in range(90):
+        pairs.append((batch.step(actions[time]), copies.step(actions[time])))
+        over = pairs[-1][0][2] | pairs[-1][0][3]
+        ends.add(int(over.sum()))
+        if mode is AutoresetMode.DISABLED and over.any():
+            given_mask = [{"reset_mask": over.copy()} for _ in range(2)]
+            pairs.append((batch.reset(options=given_mask[0]), copies.reset(options=given_mask[1])))
+    for time, (one, other) in enumerate(pairs):
+        for part, (a, b) in enumerate(zip(one, other, strict=True)):
+            assert_same(a, b, f"part {part} of return {time}")
+    assert {0, 1, LANES} <= ends
+
+
+def test_an_episode_that_has_ended_is_reset_by_the_user_if_nobody_else_does():
+    env = GymVectorEnv(given("factored"), LANES, autoreset_mode="DISABLED")
+    env.reset(seed=0)
+    env.step([DONE, FORWARD, DONE])
+    with pytest.raises(BadInput, match="environments 1 have ended: reset them with"):
+        env.step([DONE] * LANES)
+
+
+@pytest.mark.parametrize(
+    ("mask", "sentence"),
+    [
+        (np.array([True, False]), "reset_mask must be an array of 3 bools"),
+        (np.zeros(3, bool), "one of them True"),
+        ([True, False, True], "got .True, False, True"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(mask, sentence):
     env = GymVectorEnv(given("factored"), LANES)
-    with pytest.raises(BadInput, match="reset_mask is not supported"):
-        env.reset(options={"reset_mask": np.array([True, False, False])})
+    with pytest.raises(BadInput, match="no episodes yet"):
+        env.reset(options={"reset_mask": np.ones(3, bool)})
+    env.reset(seed=0)
+    with pytest.raises(BadInput, match=sentence):
+        env.reset(options={"reset_mask": mask})
+
+
+def test_a_mode_that_there_is_not_is_refused():
+    with pytest.raises(BadInput, match="one of NEXT_STEP, SAME_STEP, DISABLED, got 'never'"):
+        GymVectorEnv(Coin(), 2, autoreset_mode="never")
+
+
+def test_each_environment_may_have_its_own_seed():
+    env = GymVectorEnv("pathfinding", LANES, nodes=3, pattern=4)
+    first = env.reset(seed=[1, 2, 3])[0]
+    moved = env.reset(seed=[3, 1, None])[0]
+    np.testing.assert_array_equal(moved[:2], first[[2, 0]])
+    assert len(np.unique(first, axis=0)) == LANES
+    np.testing.assert_array_equal(env.reset(seed=[1, 2, 3])[0], first)
+    for wrong in ([1, 2], [1, 2, -3]):
+        with pytest.raises(BadInput, match="seed must be a whole number or a list of 3"):
+            env.reset(seed=wrong)
+
+
+def test_wrappers_of_batches_work_in_the_modes_that_they_take():
+    wrappers = gymnasium.wrappers.vector
+    for mode in AutoresetMode:
+        env = wrappers.FlattenObservation(GymVectorEnv(Coin(), LANES, autoreset_mode=mode))
+        assert env.reset(seed=0)[0].shape == (LANES, 9)
+        for _ in range(3):
+            seen, *_ = env.step([0, 1, 1])
+        assert seen.shape == (LANES, 9)
+    env = GymVectorEnv("pathfinding", LANES, nodes=3, pattern=4, autoreset_mode="NextStep")
+    env = wrappers.NormalizeObservation(env)
+    env.reset(seed=0)
+    assert np.isfinite(env.step([0, 1, 1])[0]).all()
+
+
+def test_processes_that_are_spawned_play():
+    env = gymnasium.make_vec(
+        GRAPH, 2, "async", vector_kwargs={"context": "spawn"}, nodes=3, pattern=2
+    )
+    try:
+        assert env.reset(seed=0)[0].shape == (2, 5)
+        assert env.step(np.array([0, 1]))[1].shape == (2,)
+    finally:
+        env.close()
+
+
+FORK = """
+import gymnasium, jax, warnings
+import wmg.interop.gymnasium
+warnings.simplefilter("ignore")
+jax.numpy.zeros(1).block_until_ready()
+env = gymnasium.make_vec("wmg/Pathfinding-v0", 2, "async", vector_kwargs={"context": "fork"})
+try:
+    env.reset(seed=0)
+except Exception as error:
+    print(error)
+"""
+
+
+def test_processes_that_are_forked_after_jax_was_used_say_so():
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60)
+    assert 'give AsyncVectorEnv context="spawn"' in done.stdout, done.stderr
 
 
 def test_pictures_of_a_batch_are_those_of_its_environments():

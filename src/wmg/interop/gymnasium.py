@@ -11,9 +11,13 @@ there is one, and for each type of Factors, say "objects", their rows and, in "o
 which of the rows are real.
 """
 
+import os
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
@@ -22,7 +26,7 @@ from wmg.envs.batch import Batch
 from wmg.hooks import Bounds
 from wmg.play.record import one_by_one
 from wmg.settings import EnvSettings
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, Observation, ObservationSpec, Step
 
 try:
@@ -39,6 +43,7 @@ Info = dict[str, Any]
 RENDER_MODES = ("rgb_array", "ansi")
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 6}
 BATCH_METADATA = {**METADATA, "autoreset_mode": AutoresetMode.SAME_STEP}
+Seeds = int | Sequence[int | None] | None
 
 
 class GymEnv(gymnasium.Env[Seen, Any]):
@@ -59,6 +64,7 @@ class GymEnv(gymnasium.Env[Seen, Any]):
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
         """A new episode. A seed decides this one and all that follow without a seed."""
+        _refuse_fork()
         super().reset(seed=seed)
         if seed is not None or self._key is None:
             self._key = _draw_key(self.np_random)
@@ -89,17 +95,26 @@ class GymEnv(gymnasium.Env[Seen, Any]):
 class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
     """Many environments of one kind, in one compiled program.
 
-    Where an episode ends, the next one begins in the same step; what the old one showed and
-    told last is then in `final_obs` and `final_info` of the infos.
+    `autoreset_mode` says what follows the end of an episode. SAME_STEP: the next one begins in the
+    same step; what the old one showed and told last is in `final_obs` and `final_info` of the
+    infos. NEXT_STEP: it begins in the next step, whose action is ignored. DISABLED: it begins with
+    `reset(options={"reset_mask": ...})`.
     """
 
     metadata = BATCH_METADATA
 
     def __init__(
-        self, env: Env | str, num_envs: int = 1, render_mode: str | None = None, **settings: Any
+        self,
+        env: Env | str,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        **settings: Any,
     ):
         if num_envs < 1:
             raise BadInput(f"num_envs must be at least 1, got {num_envs}")
+        self.autoreset_mode = _check_autoreset_mode(autoreset_mode)
+        self.metadata = {**METADATA, "autoreset_mode": self.autoreset_mode}
         inner = _make(env, settings)
         self.batch, self.num_envs = Batch(inner, num_envs), num_envs
         self.render_mode = _check_render_mode(render_mode)
@@ -111,23 +126,61 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         self._state: Any = None
         self._told: Info = {}
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
-        """New episodes everywhere. One seed serves the whole batch."""
-        if options and "reset_mask" in options:
-            raise BadInput("all environments are reset at once: reset_mask is not supported")
-        super().reset(seed=seed)
+        self._seen: Seen = {}
+        self._over = np.zeros(num_envs, bool)
+        """Whose episode has ended, and no new one has begun."""
+
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Seen, Info]:
+        """New episodes everywhere, or in the environments of `reset_mask` in the options.
+
+        One seed serves the whole batch. With a list, each seed decides the episode that begins in
+        its environment, and all of them what follows; None stands for no seed.
+        """
+        _refuse_fork()
+        mask = self._read_mask((options or {}).get("reset_mask"))
+        seeds = None if seed is None or isinstance(seed, int) else self._read_seeds(seed)
+        super().reset(seed=seed if seeds is None else _join(seeds))
         if seed is not None or self._key is None:
             self._key = _draw_key(self.np_random)
-        self._key, self._state, observation = _reset(self.batch, self._key)
-        self._told = _columns([self.batch.env.info(state) for state in one_by_one(self._state)])
-        return to_numpy(observation), _infos(self._told, np.ones(self.num_envs, bool))
+        if seeds is None:
+            self._key, state, observation = _reset(self.batch, self._key)
+        else:
+            given = [self.np_random.integers(2**32) if one is None else one for one in seeds]
+            state, observation = _reset_each(self.batch.env, np.array(given, np.uint32))
+        if mask is None:
+            mask = np.ones(self.num_envs, bool)
+            self._state, self._seen = state, to_numpy(observation)
+            self._told = _columns([self.batch.env.info(one) for one in one_by_one(state)])
+        else:
+            self._begin(mask, state, to_numpy(observation))
+        self._over = self._over & ~mask
+        return _copy(self._seen), _infos(self._told, mask)
+
+    def _begin(self, mask: Bool[np.ndarray, " envs"], state: Any, seen: Seen) -> None:
+        """Go on from other states and observations in the environments of the mask."""
+        self._state = _choose(mask, state, self._state)
+        self._seen = _put(mask, seen, self._seen)
+        self._tell(mask)
 
     def step(self, actions: Any) -> tuple[Seen, np.ndarray, np.ndarray, np.ndarray, Info]:
         """What follows the actions, one for each environment."""
+        _refuse_fork()
         if self._state is None:
             raise BadInput("there is no episode to go on with: reset the environment first")
+        if self.autoreset_mode == AutoresetMode.SAME_STEP:
+            return self._step_and_go_on(self._check(actions))
+        if self.autoreset_mode == AutoresetMode.DISABLED and self._over.any():
+            ended = ", ".join(map(str, np.flatnonzero(self._over)))
+            raise BadInput(
+                f"the episodes of the environments {ended} have ended: reset them with "
+                'options={"reset_mask": ...}'
+            )
+        return self._step_to_the_end(self._check(actions))
+
+    def _step_and_go_on(self, actions: Int[np.ndarray, " envs"]) -> tuple[Any, ...]:
+        """A step in which the next episode begins where one ends."""
         self._key, self._state, observation, last, outcome = _step_all(
-            self.batch, self._state, self._check(actions), self._key
+            self.batch, self._state, actions, self._key
         )
         reward, terminated, truncated, success = map(np.array, jax.device_get(outcome))
         done = terminated | truncated
@@ -140,7 +193,46 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         if not done.all():
             infos |= _infos({"success": success}, ~done)
         infos |= _infos(self._told, np.ones(self.num_envs, bool))
-        return to_numpy(observation), reward.astype(np.float64), terminated, truncated, infos
+        self._seen = to_numpy(observation)
+        return _copy(self._seen), reward.astype(np.float64), terminated, truncated, infos
+
+    def _step_to_the_end(self, actions: Int[np.ndarray, " envs"]) -> tuple[Any, ...]:
+        """A step that ends with an episode; where one had ended, a new one begins instead."""
+        begins, inner = self._over, self.batch.env
+        self._key, state, observation, outcome = _step_each(inner, self._state, actions, self._key)
+        reward, terminated, truncated, success = map(np.array, jax.device_get(outcome))
+        self._state, self._seen = _choose(~begins, state, self._state), to_numpy(observation)
+        if begins.any():
+            self._key, state, fresh = _reset(self.batch, self._key)
+            self._begin(begins, state, to_numpy(fresh))
+        reward, terminated, truncated = (
+            np.where(begins, np.zeros_like(each), each) for each in (reward, terminated, truncated)
+        )
+        self._over = terminated | truncated
+        infos = {} if begins.all() else _infos({"success": success}, ~begins)
+        infos |= _infos(self._told, np.ones(self.num_envs, bool))
+        return _copy(self._seen), reward.astype(np.float64), terminated, truncated, infos
+
+    def _read_mask(self, mask: Any) -> Bool[np.ndarray, " envs"] | None:
+        if mask is None:
+            return None
+        fits = isinstance(mask, np.ndarray) and mask.dtype == bool and mask.any()
+        if not fits or mask.shape != (self.num_envs,):
+            raise BadInput(
+                f"reset_mask must be an array of {self.num_envs} bools, one of them True, "
+                f"got {quote(mask)}"
+            )
+        if self._state is None:
+            raise BadInput("there are no episodes yet: reset all environments without reset_mask")
+        return mask
+
+    def _read_seeds(self, seeds: Any) -> list[int | None]:
+        found = [one if one is None else int(one) for one in seeds]
+        if len(found) != self.num_envs or any(one is not None and one < 0 for one in found):
+            raise BadInput(
+                f"seed must be a whole number or a list of {self.num_envs}, got {quote(seeds)}"
+            )
+        return found
 
     def _tell(self, begun: Bool[np.ndarray, " envs"]) -> None:
         """Take note of what the episodes that have just begun tell."""
@@ -225,6 +317,81 @@ def _step_all(
     key, skey = jax.random.split(key)
     state, observation, step = batch.step(state, actions, skey)
     return key, state, observation, step.observation, _outcome(step)
+
+
+@jax.jit
+def _reset_each(env: Env, seeds: Any) -> tuple[Any, Observation]:
+    return jax.vmap(lambda seed: env.reset(jax.random.key(seed)))(seeds)
+
+
+@jax.jit
+def _step_each(
+    env: Env, state: Any, actions: Int[Array, " envs"], key: PRNGKeyArray
+) -> tuple[PRNGKeyArray, Any, Observation, Outcome]:
+    """A step of each environment, and no new episode."""
+    key, skey = jax.random.split(key)
+    step = jax.vmap(env.step)(state, actions, jax.random.split(skey, actions.shape[0]))
+    return key, step.state, step.observation, _outcome(step)
+
+
+@jax.jit
+def _choose(mask: Any, new: Any, old: Any) -> Any:
+    """The new states in the environments of the mask, the old ones elsewhere."""
+    return jax.tree.map(lambda *both: jax.vmap(jnp.where)(mask, *both), new, old)
+
+
+def _put(mask: Bool[np.ndarray, " envs"], new: Seen, old: Seen) -> Seen:
+    """The new observations in the environments of the mask, the old ones elsewhere."""
+
+    def one(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        return np.where(mask.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+    if isinstance(new, dict):
+        assert isinstance(old, dict)
+        return {name: one(new[name], old[name]) for name in new}
+    assert not isinstance(old, dict)
+    return one(new, old)
+
+
+def _copy(seen: Seen) -> Seen:
+    if isinstance(seen, dict):
+        return {name: part.copy() for name, part in seen.items()}
+    return seen.copy()
+
+
+def _join(seeds: list[int | None]) -> int:
+    """One seed for what follows the first episodes."""
+    numbers = [0 if seed is None else seed + 1 for seed in seeds]
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+def _check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    for one in AutoresetMode:
+        if mode in (one, one.value, one.name):
+            return one
+    known = ", ".join(one.name for one in AutoresetMode)
+    raise BadInput(f"autoreset_mode must be one of {known}, got {quote(mode)}")
+
+
+_forked_after_use = False
+
+
+def _note_fork() -> None:
+    """In a forked process: whether JAX had been used before, whose threads are then missing."""
+    global _forked_after_use
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    _forked_after_use = _forked_after_use or bool(getattr(bridge, "_backends", None))
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _refuse_fork() -> None:
+    if _forked_after_use:
+        raise BadInput(
+            "JAX was used before this process was forked, and would hang here: give "
+            'AsyncVectorEnv context="spawn", or make_vec vector_kwargs={"context": "spawn"}'
+        )
 
 
 def _make(env: Env | str, settings: dict[str, Any]) -> Env:

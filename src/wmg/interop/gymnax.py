@@ -107,9 +107,7 @@ def wrap(
     if isinstance(env, type):
         env = _instance(env)
     if not looks_like_gymnax(env):
-        raise BadInput(
-            f"an environment with gymnax's interface has reset and step, got {quote(env)}"
-        )
+        raise BadInput(f"gymnax's interface is reset(key, params) and step, got {quote(env)}")
     if params is None:
         params = getattr(env, "default_params", None)
     actions = _count_actions(env, params)
@@ -175,7 +173,7 @@ def _build(env: Any, params: Any, options: _Options, traced: bool) -> Gymnax:
     """The environment; with `traced`, the numbers of its parameters are compiled as arguments."""
     arrays, plan = _take_apart(env, params, traced)
     plan.dtypes = _state_types(plan, arrays)
-    seen, _ = jax.eval_shape(lambda: plan.target(arrays).reset(jax.random.key(0)))
+    seen, _ = jax.eval_shape(plan.reset, arrays)
     plan.mapping = options.observe or _Mapping(seen, _discrete(env, params))
     shown = jax.eval_shape(lambda: plan.observe(_zeros(seen)))
     plan.spec = EnvSpec(
@@ -207,6 +205,10 @@ class _Plan:
         leaves = [fixed if array is None else array for array, fixed in pairs]
         env, params = self.structure.unflatten(leaves)
         return _Target(env, params.params if isinstance(params, _Static) else params, self.inner)
+
+    def reset(self, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Observation and state of some new episode."""
+        return self.target(arrays).reset(jax.random.key(0))
 
     def cast(self, state: Any) -> Any:
         """The state with the same types after a reset as after a step."""
@@ -345,19 +347,20 @@ def _zeros(shapes: Any) -> Any:
 def _state_types(plan: _Plan, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """The types that every state can have: a reset may say 0 where a step says 0.5."""
     name = plan.target(arrays).name
-    start = jax.eval_shape(lambda: plan.target(arrays).reset(jax.random.key(0))[1])
+    _, start = jax.eval_shape(plan.reset, arrays)
     leaves, structure = jax.tree.flatten(start)
     dtypes: tuple[Any, ...] = ()
     while dtypes != (dtypes := tuple(leaf.dtype for leaf in leaves)):
         now = structure.unflatten(leaves)
-        after = jax.eval_shape(functools.partial(_state_after, plan.target(arrays), now))
+        after = jax.eval_shape(functools.partial(_state_after, plan, now), arrays)
         if jax.tree.structure(after) != structure:
             raise BadInput(f"{name}: the state after a step has other parts than after reset")
         leaves = [_common(name, *pair) for pair in zip(leaves, jax.tree.leaves(after), strict=True)]
     return dtypes
 
 
-def _state_after(target: _Target, state: Any) -> Any:
+def _state_after(plan: _Plan, state: Any, arrays: tuple[Any, ...]) -> Any:
+    target = plan.target(arrays)
     return target.step(jax.random.key(0), _zeros(state), jnp.int32(0)).state
 
 

@@ -119,10 +119,11 @@ def from_gymnasium(
 ) -> HostSource:
     """What makes copies of a Gymnasium environment, with its spaces mapped. `together` makes a
     `gymnasium.vector.VectorEnv` of some; by default each copy is called by itself."""
+    from wmg.interop.roles import parse_roles
     from wmg.interop.spaces import map_spaces
 
     first = call(make, label)
-    chosen = dict(role.partition("=")[::2] for role in roles)
+    chosen = parse_roles(roles)
     mapping = map_spaces(first.observation_space, first.action_space, roles=chosen)
     spec = EnvSpec(mapping.observation, mapping.actions, longest_episode(first), "return")
     made = [first]

@@ -67,9 +67,9 @@ class SpaceMapping:
         """The observation of one environment."""
         return self._build([leaf[0] for leaf in self._read(seen, None)])
 
-    def observe_all(self, seen: Any) -> Observation:
+    def observe_all(self, batch: Any) -> Observation:
         """The observations of a `gymnasium.vector.VectorEnv`, with a first axis."""
-        return self._build(self._read(seen, len(self._first.find(seen))))
+        return self._build(self._read(batch, len(self._first.find(batch))))
 
     def to_action(self, index: Any) -> Any:
         """What the environment's `step` takes for an agent's action."""
@@ -77,9 +77,9 @@ class SpaceMapping:
             return int(index) + self.first_action
         return self.table[int(index)].copy()
 
-    def to_actions(self, indices: Any) -> np.ndarray:
-        """What a vector environment's `step` takes for the actions of all environments."""
-        chosen = np.asarray(indices)
+    def to_actions(self, actions: Any) -> np.ndarray:
+        """What a vector environment's `step` takes for the agents' actions."""
+        chosen = np.asarray(actions)
         return chosen + self.first_action if self.table is None else self.table[chosen]
 
     def describe(self) -> str:

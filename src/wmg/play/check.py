@@ -314,7 +314,7 @@ def _play(env: Env, steps: int) -> None:
     for path, fine in _parts(finite):
         _check_finite(name, path, fine)
     _check_finite(name, "reward", rewards)
-    _check_length(name, env.spec, longest)
+    _check_length(name, env.spec, int(longest))
 
 
 def _check_finite(name: str, what: str, fine: Any) -> None:

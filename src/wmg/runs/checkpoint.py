@@ -89,11 +89,10 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
 
 def shape_of(settings: Config, spec: EnvSpec | None = None) -> Agent:
     """An agent without its numbers; data that its environment needs may be missing."""
-    if spec is None:
-        spec = registry.make_env(settings.env, shapes_only=True).spec
+    seen = spec or registry.make_env(settings.env, shapes_only=True).spec
 
     def make() -> Agent:
-        return registry.make_agent(settings.agent, spec, jax.random.key(0))
+        return registry.make_agent(settings.agent, seen, jax.random.key(0))
 
     return eqx.filter_eval_shape(make)
 

@@ -39,8 +39,9 @@ class Evaluation:
     metric: str
 
     def __str__(self) -> str:
+        score = scores.write(self.metric, self.score, 2)
         return (
-            f"{scores.write(self.metric, self.score, 2)} (standard error {self.standard_error:.2f}) "
+            f"{score} (standard error {self.standard_error:.2f}) "
             f"over {self.episodes:,} episodes of {self.mean_length:.0f} steps"
         )
 
