@@ -17,6 +17,9 @@ TEST_STREAM = 20_200_708
 GOAL_STREAM = 20_200_713
 """Of the tests of a goal."""
 
+LONG = 10_000
+"""Steps from which on the noise of an episode is not drawn for all its steps at once."""
+
 Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
 """Of one step: Gumbel noise for the policy, and the environment's key."""
 
@@ -36,6 +39,10 @@ def chance_of(
     spec: EnvSpec, pkey: PRNGKeyArray, ekey: PRNGKeyArray, time: Int[Array, ""]
 ) -> Chance:
     """What is random in one step of a held-out episode."""
+    if spec.max_steps > LONG:
+        return jax.random.gumbel(jax.random.fold_in(pkey, time), (spec.actions,)), (
+            jax.random.fold_in(ekey, time)
+        )
     noise = jax.random.gumbel(pkey, (spec.max_steps, spec.actions))
     return noise[time], jax.random.split(ekey, spec.max_steps)[time]
 
