@@ -253,7 +253,7 @@ def played_round(envs):
 
 def test_ppo_learns_nothing_from_steps_that_only_begin_an_episode():
     rule, run, played = played_round(toy.vector(*toy.VECTORS["unknown, next step"], 4))
-    valid = played.rollout.valid
+    valid = played.rollout["valid"]
     assert 0 < (~valid).sum() < valid.size / 2
 
     def learn(rollout):
@@ -264,12 +264,12 @@ def test_ppo_learns_nothing_from_steps_that_only_begin_an_episode():
         rollout, rng = played.rollout, np.random.default_rng(0)
         noise = rng.normal(size=valid.shape).astype(np.float32)
         names = ("value", "log_probability")
-        other = {n: np.where(where, noise, getattr(rollout, n)) for n in names}
-        return learn(dataclasses.replace(rollout, action=rollout.action * ~where, **other))[0]
+        other = {n: np.where(where, noise, rollout[n]) for n in names}
+        return learn({**rollout, **other, "action": rollout["action"] * ~where})[0]
 
     after, totals = learn(played.rollout)
     assert int(totals.steps) == valid.sum() == int(after.steps)
-    assert int(totals.episodes) == (played.rollout.done & valid).sum()
+    assert int(totals.episodes) == (played.rollout["done"] & valid).sum()
     assert eqx.tree_equal(after.agent, changed(~valid).agent)
     assert not eqx.tree_equal(after.agent, changed(valid).agent)
 

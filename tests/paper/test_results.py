@@ -1,9 +1,11 @@
 """Lines of logs, scores, and which run is the best."""
 
+import dataclasses
 import math
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
@@ -16,7 +18,7 @@ from wmg.types import Totals
 def test_a_log_line_holds_means_and_counts():
     env = registry.make_env(PathfindingSettings())
     totals = Totals(
-        *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8)]
+        *[jnp.int32(n) for n in (24, 2, 2, 1)], *[jnp.float32(x) for x in (9, 4, 6, 12, 8, 7)]
     )
     line = results.record(env.spec, totals, 48, 1e-4, False)
     assert line["steps"] == 48 and line["learning_rate"] == 1e-4
@@ -26,9 +28,19 @@ def test_a_log_line_holds_means_and_counts():
     assert line["reward"] == 9.0 and not line["diverged"]
 
 
-def test_nothing_played_has_no_score():
-    env = registry.make_env(PathfindingSettings())
-    assert math.isnan(results.score(env.spec, Totals.zeros()))
+@pytest.mark.parametrize("metric", ["reward", "success", "return"])
+def test_nothing_played_has_no_score(metric):
+    spec = dataclasses.replace(registry.make_env(PathfindingSettings()).spec, metric=metric)
+    assert math.isnan(results.score(spec, Totals.zeros()))
+
+
+def test_a_return_is_the_mean_of_the_episodes_that_ended_and_no_percentage():
+    spec = dataclasses.replace(registry.make_env(PathfindingSettings()).spec, metric="return")
+    totals = dataclasses.replace(
+        Totals.zeros(), episodes=jnp.int32(2), returns=jnp.float32(87), reward=jnp.float32(120)
+    )
+    line = results.record(spec, totals, 48, 1e-4, False)
+    assert line["score"] == 43.5 and line["metric"] == "return" and line["reward"] == 120
 
 
 def test_the_best_run_is_that_of_the_last_tenth_of_reports():

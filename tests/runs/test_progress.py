@@ -48,6 +48,13 @@ def test_of_several_runs_the_median_and_the_best_are_shown():
     )
 
 
+def test_a_return_is_a_number_and_no_percentage():
+    one = report(scores=[43.21], metric="return")
+    assert progress.describe(one) == "1,234 steps/s, return 43.2"
+    several = report(scores=[10.0, 70.0], metric="return")
+    assert progress.describe(several) == "1,234 steps/s, return median 40.0, best 70.0"
+
+
 def test_diverged_runs_are_counted():
     assert progress.describe(report(scores=[10.0, 20.0, 70.0], diverged=2)) == (
         "1,234 steps/s, score median 20.0%, best 70.0%, 2 diverged"

@@ -267,16 +267,16 @@ def _learn_window(spec: EnvSpec, rule: A3C, compile: Callable) -> Callable:
 class PlayedRound(NamedTuple):
     """A round that was played. Memories are as they were before episodes that begin then."""
 
-    rollout: Rollout
-    """Steps with two first axes, windows and time."""
+    rollout: dict[str, Any]
+    """The fields of a `Rollout`, with two first axes: windows and time."""
     memories: list[Any]
     """At the start of each window."""
-    begins: Bool[np.ndarray, "windows envs"]
+    begins: Any
     """Where an episode begins with a window."""
     last: Observation
     """What to act on next."""
     last_memory: Any
-    last_begins: Bool[np.ndarray, " envs"]
+    last_begins: Any
 
 
 def play_round(
@@ -333,15 +333,15 @@ class _Book:
         self.done[t] = steps.done | ~steps.played
         self.success[t], self.played[t] = steps.success, steps.played
 
-    def rollout(self, names: tuple[str, ...], windows: int) -> Rollout:
-        """All steps, with two first axes: windows and time."""
+    def rollout(self, names: tuple[str, ...], windows: int) -> dict[str, Any]:
+        """The fields of a `Rollout`, with two first axes: windows and time."""
 
         def split(x: np.ndarray) -> np.ndarray:
             return x.reshape(windows, -1, *x.shape[1:])
 
         seen = [split(np.stack(part)) for part in zip(*self.seen, strict=True)]
         action, log_probability, value = (split(x) for x in self.told)
-        return Rollout(
+        return dict(
             observation=from_parts(names, seen),
             action=action.astype(np.int32),
             log_probability=log_probability,
@@ -421,6 +421,7 @@ def _learn_round(rule: PPO, compile: Callable) -> Callable:
         memory = jax.vmap(functools.partial(renew, run.agent))(played.begins, memory)
         last = renew(run.agent, played.last_begins, played.last_memory)
         scene = Scene(run.scene.state, played.last, last)
-        return rule.learn_from(run, scene, memory, played.rollout, hyper, lkey, key)
+        rollout = Rollout(**played.rollout)
+        return rule.learn_from(run, scene, memory, rollout, hyper, lkey, key)
 
     return compile(learn)

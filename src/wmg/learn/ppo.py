@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Literal, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 from wmg.agents.precision import in_precision
@@ -52,19 +51,19 @@ class Rollout(eqx.Module):
     """What acting leaves for learning: one step of every environment, or all steps of a window."""
 
     observation: Observation
-    action: Int[Array | np.ndarray, "*time envs"]
-    log_probability: Float[Array | np.ndarray, "*time envs"]
+    action: Int[Array, "*time envs"]
+    log_probability: Float[Array, "*time envs"]
     """Of the action, by the policy that acted."""
-    value: Float[Array | np.ndarray, "*time envs"]
-    reward: Float[Array | np.ndarray, "*time envs"]
-    done: Bool[Array | np.ndarray, "*time envs"]
-    success: Bool[Array | np.ndarray, "*time envs"]
-    total: Float[Array | np.ndarray, "*time envs"] | None = None
+    value: Float[Array, "*time envs"]
+    reward: Float[Array, "*time envs"]
+    done: Bool[Array, "*time envs"]
+    success: Bool[Array, "*time envs"]
+    total: Float[Array, "*time envs"] | None = None
     """The whole reward of the episode so far, where the environment keeps it."""
-    value_beyond: Float[Array | np.ndarray, "*time envs"] | None = None
+    value_beyond: Float[Array, "*time envs"] | None = None
     """Value of the last observation where an episode was truncated, else 0; None where nothing
     follows such an end."""
-    valid: Bool[Array | np.ndarray, "*time envs"] | None = None
+    valid: Bool[Array, "*time envs"] | None = None
     """False where no action was taken, since an environment of the host only began its next
     episode. Such a step also counts as `done`. None if there is none."""
 

@@ -22,10 +22,14 @@ from wmg.tools import machine
 from wmg.tools.errors import BadInput
 from wmg.types import Observation
 
+LONGEST_CHUNK = 1_000
+"""Steps of the first chunk, at most: the limit of an episode may be far or unknown."""
+
 
 def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
     task = make_task(settings, None)
+    chunk = min(task.spec.max_steps, LONGEST_CHUNK)
     runs, hyper, advance = task.start(), stack_hypers(settings), task.advance()
 
     def go_on(steps: int) -> int:
@@ -34,7 +38,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
         return int(np.sum(totals.steps))
 
     return {
-        **time_chunks(go_on, task.spec.max_steps * settings.batched.envs, seconds),
+        **time_chunks(go_on, chunk * settings.batched.envs, seconds),
         "runs": settings.runs,
         "batched": config.to_dict(settings.batched),
         "agent": settings.agent.name,
@@ -69,7 +73,7 @@ def measure_env(
         return steps * at_once
 
     return {
-        **time_chunks(go_on, env.spec.max_steps, seconds),
+        **time_chunks(go_on, min(env.spec.max_steps, LONGEST_CHUNK), seconds),
         "episodes": sum(int(one.episodes) for one in playing),
         "at_once": at_once,
         "env": config.to_dict(settings),
