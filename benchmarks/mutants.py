@@ -110,7 +110,11 @@ class Tests:
 
     def __init__(self, folder: pathlib.Path, at_once: int, seconds: float):
         self.folder, self.seconds = folder, seconds
-        self.as_it_is = copy(folder / "as it is")
+        self.as_it_is = folder / "as it is"
+        self.as_it_is.mkdir()
+        for name in COPIED:
+            path = ROOT / name
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, self.as_it_is / name)
         self.cache = folder / "cache"  # compiled programs: a mutant changes few of them
         self.cache.mkdir()
         self.cores: queue.Queue[int] = queue.Queue()
@@ -119,9 +123,9 @@ class Tests:
 
     def end(self, number: int, mutant: dict) -> dict:
         """A mutant with the test that kills it, or None, and the number of files that were run."""
-        tree = copy(self.folder / str(number))
+        tree = shutil.copytree(self.as_it_is, self.folder / str(number))
         apply(mutant, tree)
-        files, not_counted, killed_by, count = test_files(mutant["file"]), [], None, 0
+        files, not_counted, killed_by, count = test_files(tree, mutant["file"]), [], None, 0
         while killed_by is None and count < len(files):
             failed = self.failure(tree, files[count], not_counted)
             if failed and not self.passes_as_it_is(failed):
@@ -176,16 +180,7 @@ def variables(tree: pathlib.Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(tree), "JAX_PLATFORMS": "cpu"}
 
 
-def copy(tree: pathlib.Path) -> pathlib.Path:
-    """A copy of the tree."""
-    tree.mkdir()
-    for name in COPIED:
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tree / name)
-    return tree
-
-
-def test_files(mutated: str) -> list[str]:
+def test_files(tree: pathlib.Path, mutated: str) -> list[str]:
     """All test files: that of the mutated module, those that import it, then long ones first."""
     path = pathlib.Path(mutated).relative_to("src").with_suffix("")
     package, name = ".".join(path.parent.parts), path.name
@@ -193,11 +188,11 @@ def test_files(mutated: str) -> list[str]:
     imports = re.compile(rf"\b{package}\.{name}\b|^from {package} import .*\b{name}\b", re.M)
 
     def order(file: str) -> tuple[bool, bool, int]:
-        text = (ROOT / file).read_text()
+        text = (tree / file).read_text()
         return file != own, not imports.search(text), -len(text)
 
-    files = [path for room in ROOMS for path in (ROOT / "tests" / room).rglob("test_*.py")]
-    return sorted((str(path.relative_to(ROOT)) for path in files), key=order)
+    files = [path for room in ROOMS for path in (tree / "tests" / room).rglob("test_*.py")]
+    return sorted((str(path.relative_to(tree)) for path in files), key=order)
 
 
 def chosen(count: int, number: int, equivalent: dict[int, str]) -> list[int]:
