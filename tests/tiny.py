@@ -12,6 +12,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -57,7 +58,7 @@ def settings(**changes) -> Config:
 @functools.cache
 def trained() -> pathlib.Path:
     """A run folder with two finished runs, made once. Copy it before changing anything."""
-    folder = pathlib.Path(CACHE, f"trained-{os.getpid()}")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="trained-", dir=CACHE), "run")
     assert train.train(settings(runs=2), folder).finished
     return folder
 

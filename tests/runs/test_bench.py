@@ -64,9 +64,29 @@ def test_a_measurement_is_plain_json(measured):
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured
 
 
-@pytest.mark.parametrize("at_once", [0, 2**25])
-def test_a_number_of_environments_that_cannot_be_is_refused(at_once):
-    with pytest.raises(BadInput, match="at_once must be"):
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(bench.machine, "cores", lambda: 2)
+
+
+@pytest.mark.parametrize("at_once", [0, 1, 2**24 - 1, 2**24 + 2])
+def test_a_number_of_environments_that_cannot_be_is_refused(two_cores, at_once):
+    with pytest.raises(BadInput, match=f"must be a multiple of 2 up to 2.24, got {at_once}$"):
+        bench.measure_env(BabyAISettings("GoToObj"), at_once=at_once)
+
+
+@pytest.mark.parametrize("at_once", [2, 2**24])
+def test_the_fewest_and_the_most_environments_are_shared_by_the_cores(
+    two_cores, at_once, monkeypatch
+):
+    class MadeError(Exception):
+        pass
+
+    def make(env, size):
+        raise MadeError(size)
+
+    monkeypatch.setattr(bench, "Batch", make)
+    with pytest.raises(MadeError, match=f"^{at_once // 2}$"):
         bench.measure_env(BabyAISettings("GoToObj"), at_once=at_once)
 
 

@@ -423,6 +423,10 @@ def test_saving_takes_at_most_a_twentieth_of_the_time(monkeypatch, takes, next_a
     assert session.save(save_seconds=60.0) == now[0] + next_after
 
 
+def test_training_without_a_goal_spends_no_time_on_tests(half_diverged):
+    assert half_diverged.testing == 0.0 < half_diverged.seconds
+
+
 def test_resuming_and_branching_need_a_folder(tmp_path):
     with pytest.raises(BadInput, match="need a run folder"):
         train.train(tiny.settings(), resume=True)

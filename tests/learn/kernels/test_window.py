@@ -18,7 +18,7 @@ from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.learn.a3c import A3C
 from wmg.learn.kernels import window
 from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
-from wmg.learn.kernels.nvrtc import Unsuitable
+from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
 from wmg.learn.kernels.window import WindowKernel, suit
 from wmg.paper import find_preset
 from wmg.runs import hardware
@@ -180,6 +180,62 @@ def test_what_it_is_not_made_for_is_said(changes, why):
     task = make_task(settings, None)
     with pytest.raises(Unsuitable, match=why):
         suit(A3C(settings.t_max), task.env, task.shape().agent, "float32")
+
+
+@pytest.mark.skipif(bool(emulated.MISSING), reason=str(emulated.MISSING))
+def test_the_emulated_kernel_passes_its_probe():
+    env, _, runs = make_runs(SMALL)
+    window.probe(make_kernel(env, runs, emulated.launcher))
+
+
+def idle(layout, sizes):
+    """A launcher of a kernel that trains for no windows, whatever it is asked."""
+
+    def launch(*given):
+        runs, chunk = given[3].shape[:2]
+        work, totals = jnp.zeros((runs, 1)), jnp.zeros((runs, chunk, 5))
+        return *given[:3], work, totals, jnp.zeros((runs, 2), jnp.int32)
+
+    return launch
+
+
+def spoilt(place, number):
+    """A launcher of a kernel that returns a wrong number in one of its results."""
+
+    def launch(*given):
+        made = list(idle(None, None)(*given))
+        made[place] = made[place].at[0, -1].set(number)
+        return tuple(made)
+
+    return lambda layout, sizes: launch
+
+
+def raises(layout, sizes):
+    """A launcher of a kernel that the driver refuses."""
+
+    def launch(*given):
+        raise RuntimeError("CUDA_ERROR_INVALID_PTX\nand more")
+
+    return launch
+
+
+def test_a_kernel_that_leaves_everything_as_it_is_passes_its_probe():
+    env, _, runs = make_runs(SMALL)
+    window.probe(make_kernel(env, runs, idle))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "why"),
+    [
+        (spoilt(0, 0.5), "returned nonsense"),  # a weight has changed
+        (spoilt(5, 1), "returned nonsense"),  # a run has diverged
+        (raises, "^CUDA_ERROR_INVALID_PTX$"),
+    ],
+)
+def test_a_kernel_that_fails_its_probe_is_not_used(launcher, why):
+    env, _, runs = make_runs(SMALL)
+    with pytest.raises(NoKernel, match=why):
+        window.probe(make_kernel(env, runs, launcher))
 
 
 def test_sizes_are_rounded_up():
