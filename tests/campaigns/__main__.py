@@ -22,6 +22,7 @@ CAMPAIGNS = {
     "commands": commands.campaign,
     "requests": requests.campaign,
     "kills": kills.campaign,
+    "host-kills": kills.on_host,
     "memory": memory.campaign,
     "tuner-kills": tuner_kills.campaign,
     "reproduce-kills": reproduce_kills.campaign,
