@@ -189,6 +189,16 @@ def test_commands_start_without_jax():
     assert subprocess.run([sys.executable, "-c", code], env=search).returncode == 0
 
 
+def test_nothing_but_the_kernels_needs_pallas():
+    modules = sorted(SOURCES.keys() - {"wmg.__main__", "wmg.agents.wmg.kernels"})
+    hide = "import sys; sys.modules['jax.experimental.pallas'] = None"
+    search = {"PYTHONPATH": str(ROOT.parent)}
+    for code, fails in ((", ".join(modules), 0), ("wmg.agents.wmg.kernels", 1)):
+        command = [sys.executable, "-c", f"{hide}; import {code}"]
+        done = subprocess.run(command, env=search, capture_output=True, text=True)
+        assert done.returncode == fails, done.stderr
+
+
 @MODULES
 def test_every_module_says_what_it_is(module):
     assert ast.get_docstring(tree(module))

@@ -10,6 +10,7 @@ from campaigns import (
     commands,
     damage,
     kills,
+    memory,
     reproduce_kills,
     requests,
     tally,
@@ -21,6 +22,8 @@ CAMPAIGNS = {
     "commands": commands.campaign,
     "requests": requests.campaign,
     "kills": kills.campaign,
+    "host-kills": kills.on_host,
+    "memory": memory.campaign,
     "tuner-kills": tuner_kills.campaign,
     "reproduce-kills": reproduce_kills.campaign,
 }
@@ -42,10 +45,11 @@ def main() -> int:
     command += f" --seed {options.seed}"
     seconds = time.monotonic() - began
     tally.write(tallies, options.campaign, command, seconds, options.out)
-    print(tally.table(tallies))
+    print(tally.table(tallies), *(each.note for each in tallies.values()), sep="\n")
     faults = [fault for each in tallies.values() for fault in each.faults]
     print("\n".join(faults[:40]), file=sys.stderr)
     return 1 if faults else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,19 +23,49 @@ KINDS = {
     ],
     "GRU": ["pathfinding/gru", *("--agent.embedding=8", "--agent.size=8"), *LONG[7:]],
 }
+ON_HOST = """
+import pathlib, sys
+import numpy as np
+from wmg.agents.gru.settings import GRUSettings
+from wmg.config import Config
+from wmg.play.host import Host
+from wmg.runs import train
+from wmg.types import EnvSpec, Observation, ObservationSpec
+
+class Fours:
+    def reset(self, *, seed=None):
+        self.time = 0
+        return self.time, {}
+
+    def step(self, action):
+        self.time += 1
+        return self.time, float(action == self.time % 2), self.time == 4, False, {}
+
+def observe(time):
+    return Observation(np.eye(5, dtype=np.float32)[time])
+
+agent = GRUSettings(embedding=4, size=4, actor_critic=4)
+settings = Config(env=None, agent=agent, t_max=4, steps=4000, report_every=40, seed=7, runs=2)
+hosts = [Host(Fours(), observe, EnvSpec(ObservationSpec(5), 2, 4, "reward")) for _ in range(2)]
+folder = pathlib.Path(sys.argv[1])
+train.train(settings, folder, env=hosts, resume=folder.exists(), save_seconds=0.0)
+"""
+"""Episodes have 4 steps, and reports come at their ends: a resumed run misses none of any."""
 KILLS = 10
 """Kills of one training."""
 SECONDS = 120.0
 
 
-def campaign(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
+def campaign(
+    cases: int, seed: int, folder: pathlib.Path, kinds: dict[str, list[str]] = KINDS
+) -> dict[str, Tally]:
     """Kill each kind of training equally often."""
     draw, tallies = random.Random(seed), {}
-    for kind, args in KINDS.items():
+    for kind, args in kinds.items():
         tallies[kind] = tally = Tally()
         whole = folder / f"{kind}-whole"
         finish(args, whole)
-        left = -(-cases // len(KINDS))
+        left = -(-cases // len(kinds))
         while left > 0:
             killed = folder / f"{kind}-{left}"
             count = kill_often(args, killed, draw, min(left, KILLS))
@@ -45,6 +75,11 @@ def campaign(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
                 tally.add("wrong" if fault else "accepted", fault=fault or "")
             left -= max(count, 1)
     return tallies
+
+
+def on_host(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
+    """Kill training in environments of Python."""
+    return campaign(cases, seed, folder, {"host": []})
 
 
 def kill_often(args: list[str], folder: pathlib.Path, draw: random.Random, kills: int) -> int:
@@ -63,7 +98,9 @@ def kill_often(args: list[str], folder: pathlib.Path, draw: random.Random, kills
 
 
 def start(args: list[str], folder: pathlib.Path):
-    """A new training, or the next part of one."""
+    """A new training, or the next part of one; without a preset, that of `ON_HOST`."""
+    if not args:
+        return tiny.start_python("-c", ON_HOST, folder)
     if written(folder):
         return tiny.start("train", "--resume", folder)
     return tiny.start("train", *args, "--seed=7", "--out", folder)

@@ -6,7 +6,7 @@ A case is one kill.
 import json
 import pathlib
 import random
-import time
+import subprocess
 
 import tiny
 
@@ -20,32 +20,35 @@ CHANGING = ("started", "ended", "seconds", "hardware")
 """What differs between two runs of the same command."""
 KILLS = 10
 """Kills before a command is left to end."""
+LONGEST = 20.0
+"""Seconds to a kill, at most."""
 SECONDS = 300.0
 
 
 def campaign(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
     """Kill the command again and again, then let it end."""
     draw, tally = random.Random(seed), Tally()
-    began = time.monotonic()
     whole = finish(folder / "whole")
-    longest = time.monotonic() - began
     while tally.tried < cases:
-        out, kills = folder / f"killed-{tally.tried}", min(KILLS, cases - tally.tried)
-        count = sum(kill(out, draw.uniform(0.0, longest)) for _ in range(kills))
+        out, kills = folder / f"killed-{tally.tried}", 0
+        while kills < min(KILLS, cases - tally.tried) and kill(out, draw.uniform(0.0, LONGEST)):
+            kills += 1
         same = finish(out) == whole
-        for _ in range(count):
+        for _ in range(kills):
             tally.add("accepted" if same else "wrong", fault="" if same else f"{out.name} differs")
     return {"reproduce": tally}
 
 
 def kill(out: pathlib.Path, seconds: float) -> bool:
-    """Start the command and kill it after some seconds, unless it has ended."""
+    """Start the command and kill it after some seconds. False if it ends before."""
     process = tiny.start(*COMMAND, "--out", out)
-    time.sleep(seconds)
-    ended = process.poll() is not None
-    process.kill()
-    process.communicate()
-    return not ended
+    try:
+        process.communicate(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return True
 
 
 def finish(out: pathlib.Path) -> dict[str, dict]:

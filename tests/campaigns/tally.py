@@ -50,6 +50,8 @@ class Tally:
     slowest: float = 0.0
     """Seconds of the slowest case."""
     faults: list[str] = dataclasses.field(default_factory=list)
+    note: str = ""
+    """What else was measured."""
 
     def add(self, outcome: str, seconds: float = 0.0, fault: str = "") -> None:
         """Count a case: 'refused', 'accepted', 'wrong' or 'hung'."""
@@ -107,3 +109,11 @@ def table(tallies: dict[str, Tally]) -> str:
     rows = [("", *names)]
     rows += [(kind, *(str(getattr(t, n)) for n in names)) for kind, t in tallies.items()]
     return "\n".join(f"{row[0]:24}" + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows)
+
+
+def row(data: dict) -> str:
+    """The counts of a campaign's JSON as a row of the table in docs/reliability.md."""
+    names = ("tried", "refused", "accepted", "wrong", "hung")
+    sums = [sum(kind[name] for kind in data["counts"].values()) for name in names]
+    counts = " | ".join(f"{number:,}" for number in sums)
+    return f"| {data['campaign']} | {', '.join(data['counts'])} | {counts} |"

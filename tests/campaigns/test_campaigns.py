@@ -1,5 +1,7 @@
 """The short form of each campaign, and that a campaign finds what it looks for."""
 
+import json
+import pathlib
 import random
 from unittest import mock
 
@@ -7,10 +9,13 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from campaigns import commands, damage, kills, reproduce_kills, requests, tuner_kills
-from campaigns.tally import Tally
+from campaigns import commands, damage, requests
+from campaigns.__main__ import CAMPAIGNS
+from campaigns.tally import Tally, row
 from wmg.runs import checkpoint
 from wmg.tools.errors import BadInput
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def faults(tallies):
@@ -38,10 +43,19 @@ def test_odd_requests_are_answered_or_refused(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [kills, tuner_kills, reproduce_kills])
-def test_what_is_killed_ends_as_if_it_was_not(killed, tmp_path):
-    tallies = killed.campaign(4, 1, tmp_path)
+@pytest.mark.parametrize("name", ["kills", "host-kills", "tuner-kills", "reproduce-kills"])
+def test_what_is_killed_ends_as_if_it_was_not(name, tmp_path):
+    tallies = CAMPAIGNS[name](4, 1, tmp_path)
     assert not faults(tallies) and sum(tally.tried for tally in tallies.values()) >= 4
+
+
+def test_the_page_has_the_counts_of_the_last_campaigns():
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    written = [json.loads(path.read_text()) for path in ROOT.glob("results/campaigns/*.json")]
+    assert len(written) == len(CAMPAIGNS)
+    for data in written:
+        assert row(data) in page and f"`{data['command']}`" in page
+        assert not any(kind["wrong"] or kind["hung"] for kind in data["counts"].values())
 
 
 def test_a_model_whose_checksum_is_not_looked_at_is_found(tmp_path, monkeypatch):

@@ -491,7 +491,9 @@ def test_statistics_of_a_batch():
     assert infos["_episode"].tolist() == [False, True, False]
     assert infos["episode"]["l"].tolist() == [0, 2, 0]
     *_, infos = env.step([FORWARD] * LANES)
-    assert infos["episode"]["l"].tolist() == [3, 1, 3]
+    # Older ones take a step after an end for the start of an episode, which here it is not.
+    first = 1 if gymnasium.__version__ >= "1.4" else 0
+    assert infos["episode"]["l"].tolist() == [3, first, 3]
 
 
 class Coin(Env[jax.Array]):

@@ -1,8 +1,10 @@
 """Plain lines in a pipe, from hand-made reports and a hand-made clock."""
 
 import dataclasses
+import gc
 import io
 import types
+import weakref
 
 import pytest
 
@@ -131,6 +133,19 @@ def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys):
         display.start()
         display.show(report(steps=5_000))
     assert file.getvalue() == "" and "25%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_display_keeps_no_more_than_the_first_report_and_the_last_two(terminal):
+    file = io.StringIO()
+    file.isatty = lambda: terminal
+    with progress.display(file) as display:
+        reports = [report(steps=1000 * i) for i in range(1, 11)]
+        known = [weakref.ref(one) for one in reports]
+        for _ in range(10):
+            display.show(reports.pop(0))
+        gc.collect()
+        assert sum(one() is not None for one in known) <= 3
 
 
 def test_counting_writes_a_line_now_and_then_and_at_each_end(now):

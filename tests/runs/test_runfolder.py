@@ -9,7 +9,7 @@ import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg import config
-from wmg.runs import runfolder, train
+from wmg.runs import runfolder, runlog, train
 from wmg.tools.errors import BadInput
 
 
@@ -148,6 +148,23 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint(half, capsys, monkeypat
     assert code == 2 and last.startswith("wmg: ") and "No space left on device" in last
     assert (half / "state.safetensors").read_bytes() == saved
     assert_goes_on_exactly(half, capsys)
+
+
+@pytest.mark.parametrize("lost", ["logs/0001.jsonl", "logs", ""])
+def test_what_is_deleted_in_mid_run_ends_the_training_in_one_sentence(half, capsys, lost):
+    log, write = half / "logs" / "0001.jsonl", runlog.RunLog.write
+
+    def write_after_loss(self, record):
+        if record["steps"] == 384 and self.path == log:
+            gone = half / lost
+            gone.unlink() if gone.is_file() else shutil.rmtree(gone)
+        write(self, record)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runlog.RunLog, "write", write_after_loss)
+        code, _, err = tiny.command(capsys, "train", "--resume", half)
+    last = err.splitlines()[-1]
+    assert code == 2 and last == f"wmg: {log}: No such file or directory" and not log.exists()
 
 
 def test_a_file_that_may_not_grow_leaves_the_last_checkpoint(half, capsys):

@@ -533,7 +533,8 @@ def check_runs(storage, name, folder, processes, lost_at_least):
     with study.opened(storage, name) as shared:
         plan = shared.plan
     finished = [trial for trial in every if trial.state == TrialState.COMPLETE]
-    lost = [trial for trial in every if trial.state == TrialState.FAIL]
+    failed = [trial for trial in every if trial.state == TrialState.FAIL]
+    lost = [trial for trial in failed if len(trial.params) == len(GRID)]  # not while it was drawn
     assert plan.runs <= len(finished) < plan.runs + len(processes)
     seeds = [int(line) for path in folder.glob("*.log") for line in path.read_text().split()]
     assert sorted(trial.value for trial in finished) == sorted(seeds), "lost or counted twice"
@@ -598,3 +599,20 @@ def test_a_server_that_stops_is_waited_for_and_then_its_result_kept(server):
     assert len(trials(server.url(), "u", TrialState.COMPLETE)) == 2
     worker.work(server.url(), "u", quadratic)
     assert len(trials(server.url(), "u", TrialState.COMPLETE)) == 8
+
+
+@pytest.mark.slow
+def test_workers_finish_though_postgresql_is_stopped_and_started_while_they_work(server, tmp_path):
+    make(server.url(), "v", runs=150, beat=BEAT)
+    (tmp_path / "go").touch()
+    processes = start_workers(server.url(), tmp_path, [None, None, None], "v")
+    for done in (20, 60, 100):
+        wait_for(lambda done=done: len(trials(server.url(), "v", TrialState.COMPLETE)) >= done)
+        server.stop()
+        working = [process.poll() is None for process in processes]
+        time.sleep(4 * BEAT)
+        server.start()
+        assert all(working), "the server was stopped only after the search"
+    for process in processes:
+        assert process.wait(timeout=120) == 0
+    check_runs(server.url(), "v", tmp_path, processes, lost_at_least=0)

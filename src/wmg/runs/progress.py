@@ -85,25 +85,29 @@ def display(file=None) -> Iterator[Display]:
 
 @contextlib.contextmanager
 def _lines(file) -> Iterator[Display]:
-    reports: list[Progress] = []
-    shown: list[Progress] = []
-    last = [float("-inf")]
+    # The first report and the last two are all that is kept: there may be millions.
+    first: Progress | None = None
+    last: Progress | None = None
+    shown: Progress | None = None
+    due = float("-inf")
 
-    def write(progress: "Progress") -> None:
-        shown.append(progress)
+    def write(progress: "Progress", first: "Progress") -> None:
+        nonlocal shown
+        shown = progress
         steps = f"{progress.steps:,} of {progress.total:,} steps"
-        left = remaining(progress, reports[0])
+        left = remaining(progress, first)
         print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
 
     def show(progress: "Progress") -> None:
-        reports.append(progress)
-        if time.monotonic() - last[0] >= LINE_SECONDS:
-            last[0] = time.monotonic()
-            write(progress)
+        nonlocal first, last, due
+        first, last = first or progress, progress
+        if time.monotonic() >= due:
+            due = time.monotonic() + LINE_SECONDS
+            write(progress, first)
 
     yield Display(lambda: print(COMPILING, file=file, flush=True), show)
-    if reports and reports[-1] is not shown[-1]:
-        write(reports[-1])
+    if first and last and last is not shown:
+        write(last, first)
 
 
 @contextlib.contextmanager
@@ -119,11 +123,12 @@ def _live() -> Iterator[Display]:
     )
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
-        reports: list[Progress] = []
+        first: Progress | None = None
 
         def show(progress: "Progress") -> None:
-            reports.append(progress)
-            text = f"{describe(progress)}, {remaining(progress, reports[0])}"
+            nonlocal first
+            first = first or progress
+            text = f"{describe(progress)}, {remaining(progress, first)}"
             bar.update(task, completed=progress.steps, total=progress.total, description=text)
 
         yield Display(lambda: bar.update(task, description=COMPILING), show)

@@ -54,7 +54,7 @@ class RunLog:
     def write(self, record: Record) -> None:
         """Append one line. Readers see it at once; `flush` saves it from a power cut."""
         line = encode(record).encode() + b"\n"
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=_open_existing) as file:
             file.write(line)
         self._size += len(line)
         self._synced = False
@@ -63,13 +63,18 @@ class RunLog:
         """Return once everything written is on the disk."""
         if self._synced:
             return
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=_open_existing) as file:
             os.fsync(file.fileno())
         self._synced = True
 
     def size(self) -> int:
         """Bytes in the log, those of an earlier session included."""
         return self._size
+
+
+def _open_existing(path: str, flags: int) -> int:
+    """Opens a file that is there: a log that was deleted would begin anew in its middle."""
+    return os.open(path, flags & ~os.O_CREAT)
 
 
 class Logs:

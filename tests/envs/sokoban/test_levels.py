@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import time
 import zipfile
 
 import jax
@@ -187,6 +188,32 @@ def test_a_file_with_too_many_levels_or_bytes_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(levels, "LARGEST_FILE", 100)
     with pytest.raises(ValueError, match=r"levels\.txt is too large: it has more than 100 bytes"):
         find(tmp_path, text_of(*BOARDS))
+
+
+def test_a_file_of_tiny_levels_is_bounded_by_their_number(tmp_path, monkeypatch):
+    monkeypatch.setattr(levels, "MOST_LEVELS", 3)
+    assert len(find(tmp_path, room(4, 5) + "\n", 5)) == 1
+    with pytest.raises(ValueError, match="it has more than 3 levels, the most for bound = 5"):
+        find(tmp_path, (room(4, 5) + "\n") * 4, 5)
+
+
+def test_tiny_levels_are_checked_together():
+    count, before = 10_000, time.process_time()
+    assert len(levels.read_text((room(4, 5) + "\n") * count, 5)) == count
+    assert time.process_time() - before < 4
+
+
+def test_the_first_level_with_a_fault_is_named_whatever_its_size_and_fault():
+    boards = [room(5, 6), room(6, 6)] * 4
+    bad = {5: boards[5].replace("$", " "), 6: boards[6].replace("@", " "), 7: "######\n"}
+    for places, complaint in (
+        ((5, 6), "line 33 has no boxes"),
+        ((6,), "line 40 has no player"),
+        ((7, 6), "line 40 has no player"),
+    ):
+        text = "\n".join(bad[i] if i in places else one for i, one in enumerate(boards))
+        with pytest.raises(ValueError, match=complaint):
+            levels.read_text(text, 6)
 
 
 def test_pipes_and_devices_are_no_levels(tmp_path):

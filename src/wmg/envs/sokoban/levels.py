@@ -38,8 +38,8 @@ LONGEST_HEADER = 1024
 """Bytes of the header of a bank's file; numpy writes 128."""
 LARGEST_FILE = 10_000_000
 """Bytes of a text file: room for 85,000 levels of Boxoban."""
-MOST_CELLS = 20_000_000
-"""Cells of all levels of a text together: 200,000 levels of 10x10 cells, or 4,800 of 64x64."""
+MOST_LEVELS, MOST_CELLS = 200_000, 20_000_000
+"""Levels of a text, and cells of all of them together: 4,800 levels have 64x64 cells."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,14 +200,14 @@ def _to_rectangle(rows: list[bytes], start: int) -> UInt8[np.ndarray, "height wi
     margin = min(len(row) - len(row.lstrip()) for row in rows)
     width = max(map(len, rows)) - margin
     _require_size(start, len(rows), width)
-    board = np.frombuffer(b"".join(row[margin:].ljust(width) for row in rows), np.uint8)
-    return _wall_outside(board.reshape(len(rows), width))
+    rows = [row[margin:].ljust(width) for row in rows]
+    board = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
+    edges = rows[0] + rows[-1] + b"".join(row[:1] + row[-1:] for row in rows)
+    return _wall_outside(board) if edges.strip(b"#") else board
 
 
 def _wall_outside(board: UInt8[np.ndarray, "height width"]) -> UInt8[np.ndarray, "height width"]:
     """The board with floor that is reached from outside as wall, unless the player is there."""
-    if _closed(board[None])[0]:
-        return board
     around = np.pad(board, 1, constant_values=FLOOR)
     frame = np.pad(np.zeros(board.shape, bool), 1, constant_values=True)
     outside = _flood(frame, around != WALL)
@@ -249,25 +249,47 @@ def _closed(boards: Boards) -> Bool[np.ndarray, " levels"]:
 
 
 def check(boards: Boards, starts: Sequence[int] | Int[np.ndarray, " levels"]) -> None:
-    """Refuse boards that are not levels, by the line where they start."""
+    """Refuse boards that are not levels: the first one, by the line where it starts."""
+    if fault := _first_fault(boards):
+        raise ValueError(f"the level at line {starts[fault[0]]} {fault[1]}")
+
+
+def _first_fault(boards: Boards) -> tuple[int, str] | None:
+    """The place of the first board that is no level, and what is wrong with it."""
     players = _count(boards, PLAYER, PLAYER_ON_TARGET)
     boxes = _count(boards, BOX, STORED)
     targets = _count(boards, TARGET, STORED, PLAYER_ON_TARGET)
-    for wrong, what in (
-        (players == 0, "has no player"),
-        (players > 1, "has more than one player"),
-        (boxes == 0, "has no boxes"),
-        (_count(boards, BOX) == 0, "is solved already: every box is on a target"),
-        (targets < boxes, "has fewer targets than boxes"),
-        (~_closed(boards), "is open: its outer wall has a gap"),
-    ):
-        if wrong.any():
-            raise ValueError(f"the level at line {starts[int(np.argmax(wrong))]} {what}")
+    faults = {
+        "has no player": players == 0,
+        "has more than one player": players > 1,
+        "has no boxes": boxes == 0,
+        "is solved already: every box is on a target": _count(boards, BOX) == 0,
+        "has fewer targets than boxes": targets < boxes,
+        "is open: its outer wall has a gap": ~_closed(boards),
+    }
+    wrong = np.flatnonzero(np.any([*faults.values()], axis=0))
+    if not len(wrong):
+        return None
+    return int(wrong[0]), next(what for what, those in faults.items() if those[wrong[0]])
+
+
+def _check_all(boards: list[UInt8[np.ndarray, "_ _"]], starts: list[int]) -> None:
+    """Like `check`, for boards of any sizes. Those of one size are checked together, for speed."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, board in enumerate(boards):
+        groups.setdefault(board.shape, []).append(place)
+    faults = []
+    for places in groups.values():
+        if fault := _first_fault(np.stack([boards[place] for place in places])):
+            faults.append((starts[places[fault[0]]], fault[1]))
+    if faults:
+        start, what = min(faults)
+        raise ValueError(f"the level at line {start} {what}")
 
 
 def read_text(text: str, bound: int) -> Packed:
     """The levels of a text, checked and packed for boards of `bound` by `bound` cells."""
-    found, most = [], MOST_CELLS // bound**2
+    found, starts, most = [], [], min(MOST_LEVELS, MOST_CELLS // bound**2)
     for board, start in read_boards(text):
         height, width = board.shape
         if max(board.shape) > bound:
@@ -275,12 +297,13 @@ def read_text(text: str, bound: int) -> Packed:
                 f"the level at line {start} has {height}x{width} cells: bound must be at least "
                 f"{max(board.shape)}, got {bound}"
             )
-        check(board[None], [start])
         found.append(board)
+        starts.append(start)
         if len(found) > most:
-            raise ValueError(f"it has more than {most:,} levels, too many for bound = {bound}")
+            raise ValueError(f"it has more than {most:,} levels, the most for bound = {bound}")
     if not found:
         raise ValueError("there are no levels in it")
+    _check_all(found, starts)
     boards = np.full((len(found), bound, bound), WALL, np.uint8)
     for padded, board in zip(boards, found, strict=True):
         padded[: board.shape[0], : board.shape[1]] = board
