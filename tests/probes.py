@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Int
 
 from wmg import registry
 from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.gtrxl.settings import GTrXLSettings
+from wmg.agents.lstm.settings import LSTMSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output, Step
 
@@ -199,3 +201,12 @@ def tiny_wmg(spec: EnvSpec, seed=0, **changes):
 
 def tiny_gru(spec: EnvSpec, seed=0):
     return build(GRUSettings(embedding=4, size=6, actor_critic=8), spec, seed)
+
+
+def tiny_lstm(spec: EnvSpec, seed=0):
+    return build(LSTMSettings(embedding=4, size=6, actor_critic=8), spec, seed)
+
+
+def tiny_gtrxl(spec: EnvSpec, seed=0):
+    settings = GTrXLSettings(slots=3, layers=2, heads=2, head_size=3, hidden=5, actor_critic=8)
+    return build(settings, spec, seed)

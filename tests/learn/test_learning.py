@@ -17,6 +17,8 @@ from probes import (
     core,
     things,
     tiny_gru,
+    tiny_gtrxl,
+    tiny_lstm,
     tiny_wmg,
 )
 
@@ -92,19 +94,22 @@ def test_the_action_fits_what_is_shown(kind):
     assert see([core(-1, 1)])[0][0] > 0.9 and see([core(1, 1)])[0][1] > 0.9
 
 
+WITH_MEMORY = pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg, tiny_lstm, tiny_gtrxl])
+
+
 def right_answers(see, length):
     """Probability of the right answer to either cue, seen `length` steps before."""
     rest = [core(0, time == length - 1) for time in range(1, length)]
     return [see([core(cue, 0), *rest])[0][action] for cue, action in ((-1, 0), (1, 1))]
 
 
-@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
+@WITH_MEMORY
 def test_a_cue_is_remembered_within_a_window(kind):
     see = learned(AsksLater(length=3, actions=2), kind, steps=6000, t_max=3)
     assert min(right_answers(see, 3)) > 0.9
 
 
-@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
+@WITH_MEMORY
 def test_a_cue_is_remembered_across_windows(kind):
     # No gradient reaches the Memo that holds the cue; random weights write one that differs
     # with the cue, and the later window learns to read it.
