@@ -48,6 +48,7 @@ AGENTS = {
     "cnn-gru": _of_package("agents.cnn_gru", "CNNGRUSettings", "CNNGRU"),
     "lstm": _of_package("agents.lstm", "LSTMSettings", "LSTM"),
     "gtrxl": _of_package("agents.gtrxl", "GTrXLSettings", "GTrXL"),
+    "drc": _of_package("agents.drc", "DRCSettings", "DRC"),
     "depth": _of_package("agents.baselines", "DepthSettings", "Depth"),
     "random": _of_package("agents.baselines", "RandomSettings", "Random"),
 }
