@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from wmg import registry
 from wmg.agents.drc.settings import DRCSettings
+from wmg.agents.film.settings import FiLMSettings
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.gtrxl.settings import GTrXLSettings
 from wmg.agents.lstm.settings import LSTMSettings
@@ -141,6 +142,22 @@ def picture(cue, asked) -> Observation:
     return Observation(jnp.zeros(1), image=image)
 
 
+class AsksLaterAboutAWord(AsksLater):
+    """Says one of two words first, and shows in a corner of the picture when it asks."""
+
+    def shape(self):
+        return ObservationSpec(core=2, image=(7, 7, 1))
+
+    def observe(self, state):
+        return spoken(*super().observe(state).core)
+
+
+def spoken(cue, asked) -> Observation:
+    image = jnp.zeros((7, 7, 1)).at[0, 0, 0].set(asked)
+    word = jnp.where(jnp.asarray(cue) == 0, 0.0, jnp.where(jnp.asarray(cue) > 0, 1.0, 2.0))
+    return Observation(jnp.stack([word, jnp.float32(3)]), image=image)
+
+
 KINDS = jnp.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.3, 0.3, -1.0]])
 """Factor rows: the one of cue -1, the one of cue +1, and one that is always there."""
 
@@ -230,3 +247,7 @@ def tiny_gtrxl(spec: EnvSpec, seed=0):
 
 def tiny_drc(spec: EnvSpec, seed=0):
     return build(DRCSettings(layers=2, ticks=2, channels=4, actor_critic=8), spec, seed)
+
+
+def tiny_film(spec: EnvSpec, seed=0):
+    return build(FiLMSettings(size=8, vocabulary=4, actor_critic=8), spec, seed)

@@ -49,6 +49,7 @@ AGENTS = {
     "lstm": _of_package("agents.lstm", "LSTMSettings", "LSTM"),
     "gtrxl": _of_package("agents.gtrxl", "GTrXLSettings", "GTrXL"),
     "drc": _of_package("agents.drc", "DRCSettings", "DRC"),
+    "film": _of_package("agents.film", "FiLMSettings", "FiLM"),
     "depth": _of_package("agents.baselines", "DepthSettings", "Depth"),
     "random": _of_package("agents.baselines", "RandomSettings", "Random"),
 }

@@ -61,7 +61,7 @@ PRESETS = {
 }
 
 
-OTHERS = ("sokoban/drc",)
+OTHERS = ("sokoban/drc", *(f"babyai/level{level}/baseline" for level in range(1, 6)))
 """Of agents whose settings others published."""
 
 

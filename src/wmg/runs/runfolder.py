@@ -16,7 +16,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,6 +212,18 @@ def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps and scores from the logs of a folder, as `tabulate` has them."""
     logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
     return tabulate(logs, path)
+
+
+def episodes_until(path: pathlib.Path, steps: Sequence[float | None]) -> list[float | None]:
+    """How many training episodes each run had ended after these steps, from the logs of a folder;
+    between two reports, as if they ended evenly."""
+    counts: list[float | None] = []
+    for index, taken in enumerate(steps):
+        log = runlog.read(path / LOGS / f"{index:04d}.jsonl")
+        reports = [0.0, *(line["steps"] for line in log)]
+        ended = np.cumsum([0.0, *(line["episodes"] for line in log)])
+        counts.append(None if taken is None else float(np.interp(taken, reports, ended)))
+    return counts
 
 
 def tabulate(
