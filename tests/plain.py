@@ -89,6 +89,20 @@ def gru_cell(cell, x, h):
     return (1 - z) * n + z * h
 
 
+def lstm_cell(cell, x, h, c):
+    """The equations in PyTorch's documentation of LSTMCell."""
+    w_ii, w_if, w_ig, w_io = np.split(np.asarray(cell.inputs.weight), 4)
+    b_ii, b_if, b_ig, b_io = np.split(np.asarray(cell.inputs.bias), 4)
+    w_hi, w_hf, w_hg, w_ho = np.split(np.asarray(cell.hidden.weight), 4)
+    b_hi, b_hf, b_hg, b_ho = np.split(np.asarray(cell.hidden.bias), 4)
+    i = sigmoid(w_ii @ x + b_ii + w_hi @ h + b_hi)
+    f = sigmoid(w_if @ x + b_if + w_hf @ h + b_hf)
+    g = np.tanh(w_ig @ x + b_ig + w_hg @ h + b_hg)
+    o = sigmoid(w_io @ x + b_io + w_ho @ h + b_ho)
+    c = f * c + i * g
+    return o * np.tanh(c), c
+
+
 def path_length(links: Iterable[tuple[int, int]], start: int, end: int) -> int:
     """Links on the way from start to end, breadth first; 0 where there is no way."""
     links, seen, border, length = list(links), {start}, {start}, 0

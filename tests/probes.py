@@ -11,7 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from wmg import registry
+from wmg.agents.drc.settings import DRCSettings
+from wmg.agents.film.settings import FiLMSettings
 from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.gtrxl.settings import GTrXLSettings
+from wmg.agents.lstm.settings import LSTMSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.types import Agent, Env, EnvSpec, Factors, Observation, ObservationSpec, Output, Step
 
@@ -123,6 +127,37 @@ class AsksLater(Probe):
         return chosen(state, action) & (state.time == self.length - 1)
 
 
+class AsksLaterAboutAPicture(AsksLater):
+    """Shows the cue in a corner of a picture, and the time of the question in another."""
+
+    def shape(self):
+        return ObservationSpec(core=1, image=(3, 3, 1))
+
+    def observe(self, state):
+        return picture(*super().observe(state).core)
+
+
+def picture(cue, asked) -> Observation:
+    image = jnp.zeros((3, 3, 1)).at[0, 0, 0].set(cue).at[2, 2, 0].set(asked)
+    return Observation(jnp.zeros(1), image=image)
+
+
+class AsksLaterAboutAWord(AsksLater):
+    """Says one of two words first, and shows in a corner of the picture when it asks."""
+
+    def shape(self):
+        return ObservationSpec(core=2, image=(7, 7, 1))
+
+    def observe(self, state):
+        return spoken(*super().observe(state).core)
+
+
+def spoken(cue, asked) -> Observation:
+    image = jnp.zeros((7, 7, 1)).at[0, 0, 0].set(asked)
+    word = jnp.where(jnp.asarray(cue) == 0, 0.0, jnp.where(jnp.asarray(cue) > 0, 1.0, 2.0))
+    return Observation(jnp.stack([word, jnp.float32(3)]), image=image)
+
+
 KINDS = jnp.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.3, 0.3, -1.0]])
 """Factor rows: the one of cue -1, the one of cue +1, and one that is always there."""
 
@@ -199,3 +234,20 @@ def tiny_wmg(spec: EnvSpec, seed=0, **changes):
 
 def tiny_gru(spec: EnvSpec, seed=0):
     return build(GRUSettings(embedding=4, size=6, actor_critic=8), spec, seed)
+
+
+def tiny_lstm(spec: EnvSpec, seed=0):
+    return build(LSTMSettings(embedding=4, size=6, actor_critic=8), spec, seed)
+
+
+def tiny_gtrxl(spec: EnvSpec, seed=0):
+    settings = GTrXLSettings(slots=3, layers=2, heads=2, head_size=3, hidden=5, actor_critic=8)
+    return build(settings, spec, seed)
+
+
+def tiny_drc(spec: EnvSpec, seed=0):
+    return build(DRCSettings(layers=2, ticks=2, channels=4, actor_critic=8), spec, seed)
+
+
+def tiny_film(spec: EnvSpec, seed=0):
+    return build(FiLMSettings(size=8, vocabulary=4, actor_critic=8), spec, seed)

@@ -198,7 +198,8 @@ BAD = {
     ),
     "format": (
         [*BABYAI, "--env.observation=pixels"],
-        "--env.observation must be one of 'factored', 'flat', 'image', 'flattened', got 'pixels'",
+        "--env.observation must be one of 'factored', 'flat', 'image', 'flattened', 'words', "
+        "got 'pixels'",
     ),
     "reward": (
         [*BABYAI, "--env.reward=dense"],

@@ -97,6 +97,8 @@ class Batched:
     """In how many updates they are learned from in one pass; each takes that share of memory."""
     clip: float = 0.2
     """By how much one round may change an action's probability, as a ratio (PPO)."""
+    clip_value: bool = False
+    """Whether `clip` also holds for the value: a change beyond it does not lower the loss."""
     trace: float = 1.0
     """How far returns look ahead: 1 to the end of the round, 0 to the next value (GAE)."""
     normalise: bool = False

@@ -46,6 +46,10 @@ AGENTS = {
     "wmg": _of_package("agents.wmg", "WMGSettings", "WMG"),
     "gru": _of_package("agents.gru", "GRUSettings", "GRU"),
     "cnn-gru": _of_package("agents.cnn_gru", "CNNGRUSettings", "CNNGRU"),
+    "lstm": _of_package("agents.lstm", "LSTMSettings", "LSTM"),
+    "gtrxl": _of_package("agents.gtrxl", "GTrXLSettings", "GTrXL"),
+    "drc": _of_package("agents.drc", "DRCSettings", "DRC"),
+    "film": _of_package("agents.film", "FiLMSettings", "FiLM"),
     "depth": _of_package("agents.baselines", "DepthSettings", "Depth"),
     "random": _of_package("agents.baselines", "RandomSettings", "Random"),
     "outside": Kind(

@@ -189,6 +189,12 @@ class Learner(Agent[Memory]):
         room for this share of all Factors, on average over the observations given together."""
         return self
 
+    def after_round(self, observation: Observation) -> "Learner[Memory]":
+        """The agent once PPO has learned from a round with these observations, along a first axis:
+        itself, unless it measures its activations."""
+        del observation
+        return self
+
     @abc.abstractmethod
     def decide(
         self, summary: Float[Array, " size"]
@@ -203,9 +209,17 @@ class Learner(Agent[Memory]):
         return Output(*self.decide(summary.vector), summary.memory, summary.attention)
 
 
+class Statistics(eqx.Module):
+    """What an agent has measured of its activations. These numbers are not trained."""
+
+    mean: Float[Array, " channels"]
+    variance: Float[Array, " channels"]
+
+
 def count_parameters(agent: PyTree[Any]) -> int:
     """How many trainable numbers an agent holds; shapes alone will do."""
-    leaves = jax.tree.leaves(agent)
+    nodes = jax.tree.leaves(agent, is_leaf=lambda node: isinstance(node, Statistics))
+    leaves = [node for node in nodes if not isinstance(node, Statistics)]
     return sum(math.prod(x.shape) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))
 
 

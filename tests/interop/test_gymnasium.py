@@ -120,6 +120,7 @@ SHAPES = {
     "image": {"core": (47,), "image": (7, 7, 3)},
     "flat": (929,),
     "flattened": (411,),
+    "words": {"core": (9,), "image": (7, 7, 3)},
 }
 
 
@@ -134,7 +135,7 @@ def test_an_observation_is_what_the_environment_shows(format):
         return
     assert {name: part.shape for name, part in seen.items()} == SHAPES[format]
     np.testing.assert_array_equal(seen["core"], expected.core)
-    if format == "image":
+    if format in ("image", "words"):
         np.testing.assert_array_equal(seen["image"], expected.image)
     else:
         np.testing.assert_array_equal(seen["objects"], expected.factors["objects"].values)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from probes import (
     AsksLater,
+    AsksLaterAboutAPicture,
     AsksWhichThing,
     Constant,
     PaysActionOne,
@@ -15,8 +16,12 @@ from probes import (
     PaysTheCue,
     PaysTheFittingAction,
     core,
+    picture,
     things,
+    tiny_drc,
     tiny_gru,
+    tiny_gtrxl,
+    tiny_lstm,
     tiny_wmg,
 )
 
@@ -92,24 +97,34 @@ def test_the_action_fits_what_is_shown(kind):
     assert see([core(-1, 1)])[0][0] > 0.9 and see([core(1, 1)])[0][1] > 0.9
 
 
-def right_answers(see, length):
+WITH_MEMORY = pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg, tiny_lstm, tiny_gtrxl])
+
+
+def right_answers(see, length, show=core):
     """Probability of the right answer to either cue, seen `length` steps before."""
-    rest = [core(0, time == length - 1) for time in range(1, length)]
-    return [see([core(cue, 0), *rest])[0][action] for cue, action in ((-1, 0), (1, 1))]
+    rest = [show(0, time == length - 1) for time in range(1, length)]
+    return [see([show(cue, 0), *rest])[0][action] for cue, action in ((-1, 0), (1, 1))]
 
 
-@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
+@WITH_MEMORY
 def test_a_cue_is_remembered_within_a_window(kind):
     see = learned(AsksLater(length=3, actions=2), kind, steps=6000, t_max=3)
     assert min(right_answers(see, 3)) > 0.9
 
 
-@pytest.mark.parametrize("kind", [wmg, tiny_gru, nr_wmg])
+@WITH_MEMORY
 def test_a_cue_is_remembered_across_windows(kind):
     # No gradient reaches the Memo that holds the cue; random weights write one that differs
     # with the cue, and the later window learns to read it.
     see = learned(AsksLater(length=2, actions=2), kind, steps=6000, t_max=1)
     assert min(right_answers(see, 2)) > 0.9
+
+
+@pytest.mark.parametrize(("length", "t_max"), [(3, 3), (2, 1)])
+def test_drc_remembers_a_cue_in_a_picture_within_a_window_and_across(length, t_max):
+    env = AsksLaterAboutAPicture(length=length, actions=2)
+    see = learned(env, tiny_drc, steps=6000, t_max=t_max)
+    assert min(right_answers(see, length, picture)) > 0.9
 
 
 def test_without_memory_a_cue_that_is_gone_cannot_be_answered():

@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from probes import AsksLater, PaysActionOne, core, tiny_gru, tiny_wmg
+from probes import (
+    AsksLater,
+    AsksLaterAboutAWord,
+    PaysActionOne,
+    core,
+    tiny_film,
+    tiny_gru,
+    tiny_wmg,
+)
 from tiny import keys_may_be_split_up  # noqa: F401
 
 from wmg.agents.gru.settings import GRUSettings
@@ -226,6 +234,37 @@ def test_what_an_episode_showed_is_remembered_to_its_end_and_not_beyond():
     assert int(run.optimizer.count) == 100 * MANY.updates == 800
     _, last = advance(PPO(4, MANY), PAIR, HYPER, run, run.steps + 20 * 16 * 4)
     assert last.reward / last.episodes > 0.95
+
+
+def test_film_measures_every_round_and_remembers_a_word_to_the_end_of_an_episode():
+    env = AsksLaterAboutAWord(length=2, actions=2)
+    run, _ = rounds(env, tiny_film, MANY, 1)
+    assert all(seen.mean.any() for seen in run.agent.vision.statistics()[2:])
+    again, _ = advance(PPO(4, MANY), env, HYPER, run, run.steps + 100 * 16 * 4)
+    changed = (
+        again.agent.vision.first_norm.seen.variance != run.agent.vision.first_norm.seen.variance
+    )
+    assert changed.any()
+    _, last = advance(PPO(4, MANY), env, HYPER, again, again.steps + 20 * 16 * 4)
+    assert last.reward / last.episodes > 0.95
+
+
+def test_a_clipped_value_gains_nothing_by_moving_further():
+    """Targets 1 away from the old value: up to a change of 0.2 the error falls, then it stays."""
+    zeros = jnp.zeros((1, 1))
+    error = lambda value: ppo.clipped_terms(  # noqa: E731
+        jnp.zeros((1, 1, 2)),
+        zeros + value,
+        zeros.astype(int),
+        zeros,
+        zeros,
+        zeros + 1.0,
+        0.2,
+        zeros,
+    )[1]
+    found = [float(error(value)) for value in (0.0, 0.1, 0.2, 0.5, 1.0)]
+    np.testing.assert_allclose(found, [1.0, 0.81, 0.64, 0.64, 0.64], rtol=1e-5)
+    assert float(error(-0.5)) == pytest.approx(2.25)  # away from the target it is not clipped
 
 
 def test_a_run_that_explodes_keeps_the_weights_it_had_before_the_round():

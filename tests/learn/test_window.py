@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import plain
 import pytest
-from probes import build, tiny_gru, tiny_wmg
+from probes import build, tiny_gru, tiny_gtrxl, tiny_lstm, tiny_wmg
 
 from wmg.agents.cnn_gru.settings import CNNGRUSettings
+from wmg.agents.drc.settings import DRCSettings
 from wmg.agents.layers import Linear
 from wmg.learn import window
 from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, Summary
@@ -149,16 +150,23 @@ STUBS = [
 ]
 
 
+OF_A_CORE = {"gru": tiny_gru, "lstm": tiny_lstm, "gtrxl": tiny_gtrxl}
+
+
 def model_of(kind):
     """A model with noisy parameters, and the memory it starts with."""
     if kind == "wmg":
         agent = plain.shaken(tiny_wmg(FACTORED, slots=2), by=0.3)
         return agent, agent.initial_memory()
-    if kind == "gru":
-        agent = plain.shaken(tiny_gru(CORE))
+    if kind in OF_A_CORE:
+        agent = plain.shaken(OF_A_CORE[kind](CORE), by=0.3)
         return agent, agent.initial_memory()
     if kind == "cnn-gru":
         agent = plain.shaken(build(CNNGRUSettings((3, 4, 5), 4, 6, 8), IMAGE), by=0.2)
+        return agent, agent.initial_memory()
+    if kind == "drc":
+        settings = DRCSettings(layers=2, ticks=3, channels=2, actor_critic=4)
+        agent = plain.shaken(build(settings, IMAGE), by=0.1)
         return agent, agent.initial_memory()
     stub = kind(layer(3, 3, 1), layer(3, 3, 2), layer(3, 6, 3), jnp.ones(3), jnp.arange(3))
     return plain.shaken(stub), jnp.zeros(3)
@@ -173,7 +181,7 @@ def observations(kind):
 
     def one():
         factors = {"things": Factors(numbers(2, 2), jnp.asarray(draw.random(2) < 0.5))}
-        image = numbers(7, 7, 2) if kind == "cnn-gru" else None
+        image = numbers(7, 7, 2) if kind in ("cnn-gru", "drc") else None
         return Observation(numbers(3), factors if kind == "wmg" else {}, image)
 
     return jax.tree.map(lambda *steps: jnp.stack(steps), *[one() for _ in range(TIME)])
@@ -205,7 +213,7 @@ def differentiated(scan, kind):
     return eqx.filter_jit(slope)((model, memory))
 
 
-@pytest.mark.parametrize("kind", ["wmg", "gru", "cnn-gru", *STUBS])
+@pytest.mark.parametrize("kind", ["wmg", *OF_A_CORE, "cnn-gru", "drc", *STUBS])
 def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
     got, wanted = (differentiated(scan, kind) for scan in (window.scan, plain_scan))
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
@@ -249,7 +257,7 @@ def test_each_call_of_a_layer_is_deferred(kind, called):
     assert [use.layer for use in uses] == called
 
 
-@pytest.mark.parametrize("kind", ["wmg", "gru", "cnn-gru"])
+@pytest.mark.parametrize("kind", ["wmg", *OF_A_CORE, "cnn-gru", "drc"])
 def test_every_layer_that_summarises_is_deferred(kind):
     model, memory = model_of(kind)
     uses = window.find_uses(one_step, model, memory, observations(kind))

@@ -210,13 +210,17 @@ TUNED = {f"babyai/level{level}/{model}": (level, model) for level, model in COLU
 UNTUNED = {f"babyai-sensitivity/level{level}/{model}": (level, model) for level, model in OTHERS}
 
 
+PAPERS = TUNED | UNTUNED
+
+
 def test_there_is_a_preset_for_each_column_of_the_papers_tables():
     assert len(TUNED) == 25 and len(UNTUNED) == 20
-    assert babyai.PRESETS.keys() == TUNED.keys() | UNTUNED.keys()
+    baselines = {f"babyai/level{level}/baseline" for level in LEVELS}
+    assert babyai.PRESETS.keys() == PAPERS.keys() | baselines
     assert paper.PRESETS.items() >= babyai.PRESETS.items()
 
 
-@pytest.mark.parametrize("name", babyai.PRESETS)
+@pytest.mark.parametrize("name", PAPERS)
 def test_a_preset_has_the_settings_of_its_column(name):
     printed = COLUMNS[TUNED[name]] if name in TUNED else OTHERS[UNTUNED[name]]
     assert len(printed) >= 10
@@ -234,18 +238,18 @@ AGENT = dict(
 )
 
 
-@pytest.mark.parametrize("name", babyai.PRESETS)
+@pytest.mark.parametrize("name", PAPERS)
 def test_a_preset_plays_its_level_in_its_format_until_99_percent(name):
-    level, model = (TUNED | UNTUNED)[name]
+    level, model = PAPERS[name]
     preset = babyai.PRESETS[name]
     assert preset.env == BabyAISettings(LEVELS[level], FORMAT[model], "binary")
     assert type(preset.agent) is AGENT[model] and preset.hyper.anneal == 1.0
     assert preset.goal == Goal(success=0.99, episodes=10_000)
 
 
-@pytest.mark.parametrize("name", babyai.PRESETS)
+@pytest.mark.parametrize("name", PAPERS)
 def test_tests_are_a_sixtieth_of_the_models_own_median_apart_rounded(name):
-    level, model = (TUNED | UNTUNED)[name]
+    level, model = PAPERS[name]
     median = results(EFFICIENCY if name in TUNED else SENSITIVITY).get((level, model))
     wanted = (1_000_000 if median is None else 1000 * median) / 60
     every = babyai.PRESETS[name].report_every
@@ -286,9 +290,7 @@ def test_the_curves_of_level_5_have_the_settings_of_level_4_and_no_goal():
         assert cell.config == dataclasses.replace(untuned, **changes)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in babyai.PRESETS if AGENT[n.split("/")[2]] is WMGSettings]
-)
+@pytest.mark.parametrize("name", [n for n in PAPERS if AGENT[n.split("/")[2]] is WMGSettings])
 def test_a_wmg_is_the_authors_first_variant_and_nr_wmg_has_no_memory(name):
     agent = babyai.PRESETS[name].agent
     assert (agent.shared_heads, agent.start, agent.age) == (False, "full", "concatenated")
@@ -373,3 +375,36 @@ def test_the_papers_own_numbers_bear_out_every_claim(target, table):
 def test_the_names_of_cells_are_names_of_folders(target):
     for name in babyai.TARGETS[target].cells:
         assert name.replace("-", "").isalnum()
+
+
+def test_the_baseline_learns_as_released_from_windows_that_are_summed_not_averaged():
+    for level, name in LEVELS.items():
+        preset, window = babyai.PRESETS[f"babyai/level{level}/baseline"], 20
+        assert preset.env == BabyAISettings(name, "words", "minigrid")
+        rule, hyper = preset.batched, preset.hyper
+        assert (preset.t_max, rule.windows * preset.t_max, rule.envs) == (window, 40, 64)
+        assert 64 * 40 / rule.minibatches == 1280
+        assert (rule.passes, rule.clip, rule.clip_value, rule.trace) == (4, 0.2, True, 0.99)
+        assert (hyper.learning_rate, hyper.discount, hyper.entropy) == (1e-4, 0.99, 0.01)
+        assert (hyper.reward_scale, hyper.anneal) == (20, 1)
+        assert hyper.grad_clip == window * 0.5 and hyper.adam_eps == pytest.approx(window * 1e-5)
+
+
+TABLE_15 = r"""
+1 - GoToObj & ----- & 19 & 333
+2 - GoToRedBallGrey & 17 & 16 & 282
+3 - GoToRedBall & 297 & 283 & 3,674
+4 - GoToLocal & 1008 & 1,064 & 16,422
+5 - PickupLoc & 1,545 & 1,557 & 25,574
+"""
+
+
+def test_the_target_of_the_baseline_quotes_its_table():
+    target = babyai.TARGETS["babyai-baseline"]
+    for level, line in enumerate(TABLE_15.strip().splitlines(), start=1):
+        _, _, episodes, interactions = line.replace(",", "").split(" & ")
+        cell = target.cells[f"level{level}-baseline"]
+        assert cell.paper == float(interactions)
+        assert babyai.REPLICATED["episodes"][f"level{level}"] == float(episodes)
+        assert cell.config == babyai.PRESETS[f"babyai/level{level}/baseline"]
+        assert cell.config.steps >= 5000 * cell.paper

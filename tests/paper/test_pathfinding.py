@@ -1,5 +1,6 @@
 """The presets against the paper's tables, row by row as printed."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -86,8 +87,12 @@ COLUMNS = {
 }
 
 
+NOT_IN_THE_PAPER = {"pathfinding/lstm": "gru", "pathfinding/gtrxl": "wmg"}
+"""And the agent whose learning rule they have."""
+
+
 def test_there_is_a_preset_for_each_column_of_the_papers_tables():
-    assert pathfinding.PRESETS.keys() == COLUMNS.keys()
+    assert pathfinding.PRESETS.keys() == COLUMNS.keys() | NOT_IN_THE_PAPER.keys()
     assert paper.PRESETS.items() >= pathfinding.PRESETS.items()
 
 
@@ -164,6 +169,24 @@ def test_a_preset_has_as_many_parameters_as_its_formula_says(name):
     assert count_parameters(made) == COUNTED[name]
 
 
+@pytest.mark.parametrize(("name", "like"), NOT_IN_THE_PAPER.items())
+def test_memory_agents_have_the_size_of_the_gru_and_the_learning_rule_of_their_like(name, like):
+    mine, theirs = paper.PRESETS[name], paper.PRESETS[f"pathfinding/{like}"]
+    agent, steps = theirs.agent, 1_000_000
+    assert dataclasses.replace(mine, agent=agent) == dataclasses.replace(theirs, steps=steps)
+    env = registry.make_env(mine.env)
+    made = jax.eval_shape(lambda: registry.make_agent(mine.agent, env.spec, jax.random.key(0)))
+    assert count_parameters(made) == pytest.approx(COUNTED["pathfinding/gru"], rel=0.05)
+
+
+def test_memory_agents_are_in_one_figure_with_the_papers_three():
+    cells = paper.TARGETS["pathfinding-memory-agents"].cells
+    assert list(cells) == ["wmg", "nr-wmg", "gru", "lstm", "gtrxl"]
+    for name, cell in cells.items():
+        preset = paper.PRESETS[f"pathfinding/{name}"]
+        assert cell.config == dataclasses.replace(preset, steps=1_000_000)
+
+
 def test_the_targets_quote_the_papers_numbers():
     quoted = {
         name: {cell.label: cell.paper for cell in target.cells.values() if cell.paper is not None}
@@ -177,6 +200,7 @@ def test_the_targets_quote_the_papers_numbers():
         },
         "pathfinding": {"WMG": 99.6, "nr-WMG": 99.6, "GRU": 94.7},
         "pathfinding-6-memos": {},
+        "pathfinding-memory-agents": {},
         "pathfinding-24-steps": {"WMG": 93.9, "nr-WMG": 95.3, "GRU": 84.4},
         "released-checkpoints": {"WMG, 12 steps": 99.6, "nr-WMG, 12 steps": 99.6},
     }  # fmt: skip

@@ -1,5 +1,7 @@
 """The preset against the paper's table, and what is published about others."""
 
+import dataclasses
+
 import pytest
 from paper.test_pathfinding import WHERE, column
 
@@ -66,8 +68,11 @@ def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
 
 
 def test_the_figure_is_of_boxoban_and_of_nothing_else():
-    for cell in paper.TARGETS["sokoban"].cells.values():
-        assert cell.config.env == SokobanSettings("unfiltered-train", cells=57)
+    for name, cell in paper.TARGETS["sokoban"].cells.items():
+        usual = SokobanSettings("unfiltered-train", cells=57)
+        seen = {"observation": "planes", "rewards": (-0.1, 1.0, -1.0, 10.0)}
+        changed = seen if name == "drc" else {}
+        assert cell.config.env == dataclasses.replace(usual, **changed)
         assert reproduce.held_out_levels(cell.config).levels == "unfiltered-test"
 
 
@@ -94,3 +99,20 @@ def test_what_others_reach_grows_with_steps():
 def test_its_claims_need_all_of_their_steps(claim):
     steps = paper.TARGETS["sokoban"].cells[claim.cell].config.steps
     assert claim.full_scale if claim.after is None else claim.after <= steps
+
+
+def test_drc_has_the_published_network_but_for_a_plane_and_an_action():
+    preset = paper.PRESETS["sokoban/drc"]
+    assert reproduce.count(Cell("DRC", preset), reproduce.Scale())["value"] == 1_285_894
+    assert 1_285_894 - 1_285_125 == 4 * 4 * 32 + 257  # a fourth plane, and to stay
+
+
+def test_drc_learns_as_published_from_windows_that_are_summed_not_averaged():
+    preset, window = paper.PRESETS["sokoban/drc"], 20
+    published = {"learning_rate": 4e-4, "discount": 0.97, "entropy": 0.01}
+    assert {name: getattr(preset.hyper, name) for name in published} == published
+    assert preset.hyper.grad_clip == pytest.approx(window * 2.5e-4)
+    assert preset.hyper.adam_eps == pytest.approx(window * 1.5625e-7)
+    batched = preset.batched
+    assert (preset.t_max, batched.envs, batched.minibatches, batched.trace) == (window, 256, 8, 0.5)
+    assert paper.TARGETS["sokoban"].cells["drc"].config.steps in sokoban.PUBLISHED["DRC(3,3)"]

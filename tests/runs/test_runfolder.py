@@ -336,3 +336,9 @@ def test_a_branch_that_does_not_say_where_it_began_is_damaged(tmp_path, parent):
     runfolder.create(tmp_path / "run", tiny.settings(runs=2), parent)
     with pytest.raises(BadInput, match=r"config\.json is damaged: .* where a parent was left"):
         runfolder.parent_steps(tmp_path / "run")
+
+
+def test_episodes_are_counted_up_to_a_step_between_two_reports(folder):
+    """An episode has 12 steps, and a report comes after every 48."""
+    assert runfolder.episodes_until(folder, [24.0, None]) == [2.0, None]
+    assert runfolder.episodes_until(folder, [48.0, 480.0]) == [4.0, 40.0]

@@ -150,10 +150,11 @@ class PPO(Rule):
         finite stays as it was before the round, and is marked as diverged."""
         windows = self.prepare(run.agent, scene, memory, rollout, hyper)
         learned, figures = self.learn(run, windows, lkey, hyper)
+        measured = learned.agent.after_round(jax.tree.map(_merge, windows.rollout.observation))
         totals = totals_of(windows.rollout, figures)
         agent, optimizer, scene, steps, totals = keep_if(
             ~learned.diverged,
-            (learned.agent, learned.optimizer, scene, run.steps + totals.steps, totals),
+            (measured, learned.optimizer, scene, run.steps + totals.steps, totals),
             (run.agent, run.optimizer, run.scene, run.steps, Totals.zeros()),
         )
         return Run(agent, optimizer, scene, key, steps, learned.diverged), totals
@@ -220,6 +221,7 @@ class PPO(Rule):
             windows.advantage,
             windows.target,
             self.settings.clip,
+            played.value if self.settings.clip_value else None,
             played.valid,
         )
         return losses.weigh(terms, hyper), terms
@@ -362,13 +364,18 @@ def clipped_terms(
     advantage: Float[Array, "time windows"],
     target: Float[Array, "time windows"],
     clip: float,
+    old_value: Float[Array, "time windows"] | None = None,
     valid: Bool[Array, "time windows"] | None = None,
 ) -> Terms:
-    """The terms of PPO for some windows: means over windows of sums over their `valid` steps."""
+    """The terms of PPO for some windows: means over windows of sums over their `valid` steps. With
+    an `old_value` the value's change is clipped, too, and the greater error counts."""
     ratio = jnp.exp(losses.log_probability(logits, action) - old_log_probability)
     clipped = jnp.clip(ratio, 1 - clip, 1 + clip)
     gain = jnp.minimum(ratio * advantage, clipped * advantage)
     error = jnp.square(target - value)
+    if old_value is not None:
+        near = old_value + jnp.clip(value - old_value, -clip, clip)
+        error = jnp.maximum(error, jnp.square(target - near))
     policy_loss, value_loss, entropy = (
         x.sum(0, where=valid).mean() for x in (-gain, error, losses.entropies(logits))
     )

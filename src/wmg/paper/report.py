@@ -189,6 +189,7 @@ def _row(target: Target, cell: str, outcome: Outcome) -> Json:
 def _efficiency_row(outcome: Outcome) -> Json:
     values = outcome.values if len(outcome.values) else np.array([np.inf])
     return {
+        **_episodes(outcome),
         "first_quartile": finite(stats.censored_quantile(values, 0.25)),
         "third_quartile": finite(stats.censored_quantile(values, 0.75)),
         "runs": sum(result["config"]["runs"] for result in outcome.results),
@@ -198,6 +199,15 @@ def _efficiency_row(outcome: Outcome) -> Json:
         "has_tests": all(map(result_file.has_tests, outcome.results)),
         "share_of_time_testing": round(outcome.testing / max(outcome.seconds, 1e-9), 3),
     }
+
+
+def _episodes(outcome: Outcome) -> Json:
+    """The median of thousands of training episodes until the goal, where results know it."""
+    if not all("episodes" in result for result in outcome.results):
+        return {}
+    counts = [count for result in outcome.results for count in result["episodes"]]
+    thousands = np.array([np.inf if count is None else count / 1000 for count in counts])
+    return {"episodes": finite(stats.censored_quantile(thousands, 0.5))}
 
 
 def _other(target: Target, cell: str, outcome: Outcome, judged: Outcome) -> Json:
@@ -357,6 +367,10 @@ def _efficiency_table(data: Json) -> list[str]:
             f"| {row['test_every']:,} steps | {row['precision']} "
             f"| {'yes' if row['has_tests'] else 'no'} | {row['share_of_time_testing']:.0%} |"
         )
+    counted = [row for row in data["cells"].values() if "episodes" in row]
+    if counted:
+        medians = "; ".join(f"{row['label']}: {number(row['episodes'])}" for row in counted)
+        lines += ["", f"Thousands of training episodes until then, medians: {medians}."]
     return lines
 
 

@@ -327,9 +327,11 @@ def solve_group(settings: Config, folder: pathlib.Path, display: Display) -> dic
     result = _train(settings, folder, display)
     if result is None:
         return None
+    episodes = runfolder.episodes_until(folder, result.crossings)
     return {
         **about_runs(settings, folder),
         "crossings": [_rounded(x) if x is not None else None for x in result.crossings],
+        "episodes": [_rounded(x) if x is not None else None for x in episodes],
         "tests": result_file.pack_tests(result.tests),
         "steps_taken": [int(steps) for steps in result.runs.steps],
         "diverged": int(result.diverged.sum()),

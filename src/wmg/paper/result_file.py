@@ -186,9 +186,11 @@ def _has_row_for_each_run(data: Json) -> bool:
             return False
         if "crossings" in data:
             rows, needed = data["crossings"], {"diverged", "testing_seconds"}
-            known = all(row is None or _is_number(row) for row in rows)
             aimed = isinstance(data["config"].get("goal"), dict)
-            return known and aimed and len(rows) == runs and needed <= data.keys()
+            counts = data.get("episodes", rows)
+            known = all(row is None or _is_number(row) for row in (*rows, *counts))
+            whole = len(rows) == len(counts) == runs
+            return known and aimed and whole and needed <= data.keys()
         names = {"scores"} | {name for name in data if name.startswith("scores")}
         of_names = [scores_of(data, name) for name in names]
         longest = {max(len(row) for row in rows) for rows in of_names}

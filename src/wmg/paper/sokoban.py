@@ -6,11 +6,13 @@ Expected: about 84% after 20 million, which is what the authors' README says of 
     released (Figure 6 shows 20 runs without numbers); DRC, with recurrence made for planning,
     solves 80%.
 Command: `wmg data boxoban` for the levels, then `wmg reproduce sokoban`; of the batched trainer
-    alone, `wmg reproduce sokoban --cells wmg-batched --runs 1`.
+    alone, `wmg reproduce sokoban --cells wmg-batched --runs 1`; of DRC in it,
+    `wmg reproduce sokoban --cells drc --runs 2 --group-size 1`.
 """
 
 import dataclasses
 
+from wmg.agents.drc.settings import DRCSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Batched, Config, Hyper
 from wmg.envs.sokoban.settings import SokobanSettings
@@ -69,12 +71,39 @@ PRESETS["sokoban/wmg-batched"] = dataclasses.replace(
     report_every=250_000,
 )
 
+# DRC(3,3) of Guez et al. (2019) with the settings of the replication by Taufeeque et al. (2024)
+# where they apply: 256 environments, 20 steps, 8 minibatches, rewards, discount, trace, entropy.
+# Learning is PPO here, IMPALA there. Their loss is a mean over steps, ours a sum over the 20 of a
+# window. So their threshold of the gradient's norm and their epsilon of Adam, 2.5e-4 and 1.5625e-7,
+# are 20 times as large here.
+PRESETS["sokoban/drc"] = Config(
+    env=SokobanSettings(observation="planes", cells=57, rewards=(-0.1, 1.0, -1.0, 10.0)),
+    agent=DRCSettings(layers=3, ticks=3, channels=32, actor_critic=256),
+    hyper=Hyper(
+        learning_rate=4e-4,
+        discount=0.97,
+        entropy=0.01,
+        adam_eps=3.125e-6,
+        grad_clip=5e-3,
+        reward_scale=1.0,
+    ),
+    t_max=20,
+    batched=Batched(envs=256, minibatches=8, trace=0.5),
+    precision="tf32",
+    steps=50_000_000,
+    report_every=250_000,
+)
+
 WMG_PARAMETERS = 4_508_182
 
 
 def on_boxoban(name: str) -> Config:
     """A preset on the paper's levels and on no others."""
-    return dataclasses.replace(PRESETS[name], env=SokobanSettings("unfiltered-train", cells=57))
+    preset = PRESETS[name]
+    assert isinstance(preset.env, SokobanSettings)
+    return dataclasses.replace(
+        preset, env=dataclasses.replace(preset.env, levels="unfiltered-train")
+    )
 
 
 def with_a_curve() -> Config:
@@ -87,6 +116,11 @@ def batched_to_20_million() -> Config:
     preset = on_boxoban("sokoban/wmg-batched")
     hyper = dataclasses.replace(preset.hyper, anneal_after=PAPERS.hyper.anneal_after)
     return dataclasses.replace(preset, hyper=hyper, steps=PAPERS.steps)
+
+
+def drc_to_10_million() -> Config:
+    """DRC for as many steps as its first published point."""
+    return dataclasses.replace(on_boxoban("sokoban/drc"), steps=10_000_000)
 
 
 PUBLISHED = {
@@ -127,6 +161,7 @@ TARGETS = {
             "wmg": Cell("WMG", with_a_curve(), 84.0),
             "wmg-batched-20m": Cell("WMG, batched trainer, 20M", batched_to_20_million()),
             "wmg-batched": Cell("WMG, batched trainer, 50M", on_boxoban("sokoban/wmg-batched")),
+            "drc": Cell("DRC(3,3), batched trainer, 10M", drc_to_10_million()),
         },
         claims=(
             Claim(
@@ -169,6 +204,7 @@ TARGETS = {
         "numbers: 84 is what the authors' README says of the model they released, one of 20. The "
         "batched cells are the paper's network with another learning rule (clipped ratios, "
         "generalised advantages, 256 environments, bfloat16) and other numbers. The schedule of "
-        "the 20M cell was chosen after a miss on the test levels.",
+        "the 20M cell was chosen after a miss on the test levels. DRC(3,3) in our trainer is to be "
+        "compared with the published DRC(3,3): 34.4% after 10 million.",
     ),
 }

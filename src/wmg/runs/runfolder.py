@@ -16,7 +16,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -220,6 +220,18 @@ def read_metric(path: pathlib.Path) -> str:
         for line in runlog.read(log)[:1]:
             return "return" if line.get("metric") == "return" else "reward"
     return "reward"
+
+
+def episodes_until(path: pathlib.Path, steps: Sequence[float | None]) -> list[float | None]:
+    """How many training episodes each run had ended after these steps, from the logs of a folder;
+    between two reports, as if they ended evenly."""
+    counts: list[float | None] = []
+    for index, taken in enumerate(steps):
+        log = runlog.read(path / LOGS / f"{index:04d}.jsonl")
+        reports = [0.0, *(line["steps"] for line in log)]
+        ended = np.cumsum([0.0, *(line["episodes"] for line in log)])
+        counts.append(None if taken is None else float(np.interp(taken, reports, ended)))
+    return counts
 
 
 def tabulate(

@@ -7,7 +7,7 @@ import plain
 import pytest
 from probes import build
 
-from wmg.agents.cnn_gru.agent import CNN, patches, pool
+from wmg.agents.cnn_gru.agent import CNN
 from wmg.agents.cnn_gru.settings import CNNGRUSettings
 from wmg.learn import window
 from wmg.tools.errors import BadInput
@@ -92,19 +92,6 @@ def test_network_and_gradient_equal_those_of_jaxs_convolution(shape):
         largest = np.abs(wanted).max()
         assert largest > 0.1
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4 * largest)
-
-
-def test_patches_are_those_of_neighbouring_cells():
-    x = jnp.arange(3 * 4 * 2.0).reshape(3, 4, 2)
-    got = patches(x)
-    assert got.shape == (2, 3, 8)
-    for i, j in np.ndindex(2, 3):
-        np.testing.assert_array_equal(got[i, j], x[i : i + 2, j : j + 2].reshape(-1))
-
-
-def test_pooling_leaves_out_an_odd_row_and_column():
-    x = draw.normal(size=(5, 7, 2)).astype(np.float32)
-    np.testing.assert_array_equal(pool(jnp.asarray(x)), pooled(x).astype(np.float32))
 
 
 def test_the_agent_joins_image_and_vector_then_remembers_then_decides(agent):

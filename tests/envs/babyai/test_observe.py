@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from envs.babyai import live
 
-from wmg.envs.babyai import encode
+from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.observe import (
     SORTING_NETWORK,
     core,
@@ -123,3 +123,28 @@ def test_flattened_is_the_core_and_the_factors_padded_to_twelve():
     seen = observe(state, "factored", 8)
     values = seen.factors["objects"].values.reshape(-1)
     np.testing.assert_array_equal(one, np.concatenate([seen.core, values, np.zeros(4 * 29)]))
+
+
+@pytest.mark.parametrize(
+    "mission",
+    [
+        "go to the red key",
+        "pick up a ball",
+        "pick up the object in front of you",
+        "pick up a grey box on your right",
+    ],
+)
+def test_words_are_those_of_the_sentence_in_order(mission):
+    things = [("key", "red", 4, 3), ("ball", "blue", 5, 4), ("box", "grey", 3, 5)]
+    things += [("ball", "green", 2, 2), ("box", "grey", 4, 5)]
+    state = Layout((3, 3), 0, tuple(things), mission).state()
+    seen = observe(state, "words", 8)
+    said = [missions.WORDS[int(number) - 1] for number in seen.core if number > 0]
+    assert " ".join(said) == mission
+    assert seen.core.shape == (9,)
+    np.testing.assert_array_equal(seen.image, image(state))
+
+
+def test_each_word_has_a_number_of_its_own():
+    numbers = np.unique(np.concatenate([table.ravel() for table in missions.word_tables()]))
+    np.testing.assert_array_equal(numbers, np.arange(1 + len(missions.WORDS)))

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from wmg.agents.convolution import patches, pool
 from wmg.agents.gru.agent import GRUCell, Recurrent
 from wmg.agents.heads import ActorCritic, require_parts
 from wmg.agents.layers import Linear, relu
@@ -25,11 +26,7 @@ LEAST = 7
 
 
 class CNN(eqx.Module):
-    """Three convolutions with a max-pool after the first.
-
-    A convolution is a linear layer on all 2x2 patches at once. Many runs then make one batched
-    product, not a grouped convolution, and its weight gradient can be deferred.
-    """
+    """Three convolutions with a max-pool after the first."""
 
     first: Linear
     second: Linear
@@ -55,18 +52,6 @@ class CNN(eqx.Module):
         """How many numbers come out, given the image's size and the last layer's channels."""
         across, down = ((side - 1) // 2 - 2 for side in (width, height))
         return across * down * channels
-
-
-def patches(x: Float[Array, "w h channels"]) -> Float[Array, "w-1 h-1 4*channels"]:
-    """Every 2x2 patch as one row: its cells (0, 0), (0, 1), (1, 0), (1, 1) in turn."""
-    return jnp.concatenate([x[:-1, :-1], x[:-1, 1:], x[1:, :-1], x[1:, 1:]], axis=-1)
-
-
-def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
-    """The largest of every 2x2 block; an odd last row or column is left out."""
-    width, height = (side // 2 for side in x.shape[:2])
-    blocks = x[: 2 * width, : 2 * height].reshape(width, 2, height, 2, -1)
-    return blocks.max((1, 3))
 
 
 class CNNGRU(Recurrent):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
-from wmg.agents.layers import Linear
+from wmg.agents.layers import Linear, gate_layers
 from wmg.types import Observation, ObservationSpec, Summary
 
 
@@ -20,13 +20,7 @@ class GRUCell(eqx.Module):
 
     @staticmethod
     def create(inputs: int, size: int, *, key: PRNGKeyArray) -> "GRUCell":
-        bound = size**-0.5
-        shapes = ((3 * size, inputs), (3 * size,), (3 * size, size), (3 * size,))
-        draws = [
-            jax.random.uniform(k, shape, minval=-bound, maxval=bound)
-            for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)
-        ]
-        return GRUCell(Linear(draws[0], draws[1]), Linear(draws[2], draws[3]))
+        return GRUCell(*gate_layers(3, inputs, size, key=key))
 
     def initial_memory(self) -> Float[Array, " size"]:
         """Zeros, as an episode begins."""

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg.envs.babyai.levels import draw
+from wmg.envs.babyai.missions import WORDS
 from wmg.envs.babyai.observe import FORMATS, observe, spec
 from wmg.envs.babyai.settings import LEVELS
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
@@ -125,7 +126,8 @@ class BabyAI(Env[BabyAIState]):
         return SCENERY
 
     def bounds(self) -> Bounds:
-        return Bounds(numbers=(-3.0, 6.0), image=(0.0, 7.0))
+        numbers = (0.0, float(len(WORDS))) if self.observation == "words" else (-3.0, 6.0)
+        return Bounds(numbers=numbers, image=(0.0, 7.0))
 
     def info(self, state: BabyAIState) -> dict[str, Any]:
         from wmg.envs.babyai.picture import mission_text

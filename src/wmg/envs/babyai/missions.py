@@ -12,6 +12,7 @@ a one-hot stage.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 
@@ -37,6 +38,13 @@ WHERE = {
     "left": "on your left",
     "right": "on your right",
 }
+
+WORDS = tuple(
+    dict.fromkeys(
+        " ".join([*SAID.values(), *ARTICLES, *COLOURS, *TYPES, ANY, *WHERE.values()]).split()
+    )
+)
+"""All words of a mission of one thing. The number of a word is its place here, from 1 on."""
 
 _THING = (
     rf"({'|'.join(ARTICLES)})(?: ({'|'.join(COLOURS)}))? ({'|'.join((*TYPES, ANY))})"
@@ -143,6 +151,31 @@ def encode(mission: Mission) -> Float[np.ndarray, "36"]:
     verb = _one_hot(mission.verb, VERBS)
     things = [_encode_thing(thing) for thing in (mission.first, mission.second)]
     return np.concatenate([verb, *things])
+
+
+@functools.cache
+def word_tables() -> tuple[Float[np.ndarray, "choices words"], ...]:
+    """The numbers of the words for each verb, article, colour, type and location, 0 for no word.
+    The last row of the colours and of the locations is for none, of the types for any."""
+    said = (
+        [SAID[verb] for verb in VERBS],
+        ARTICLES,
+        [*COLOURS, ""],
+        [*TYPES, ANY],
+        [*(WHERE[place] for place in LOCATIONS), ""],
+    )
+    return tuple(map(_number_words, said))
+
+
+def _number_words(phrases: Sequence[str]) -> Float[np.ndarray, "choices words"]:
+    """A row for each phrase, as long as the longest one."""
+    rows = [[1 + WORDS.index(word) for word in phrase.split()] for phrase in phrases]
+    longest = max(map(len, rows))
+    return np.array([row + [0] * (longest - len(row)) for row in rows], np.float32)
+
+
+MOST_WORDS = sum(table.shape[1] for table in word_tables())
+"""Room for all words of a mission of one thing."""
 
 
 def decode(vector: np.ndarray) -> Mission:

@@ -8,12 +8,14 @@ factored: a Core of 63 numbers (last action, direction, mission, walls) and a Fa
     carried thing is where the agent is.
 flattened: the same in one vector of 411, with room for 12 Factors.
 image: minigrid's image, and a vector of 47 (last action, direction, mission).
+words: minigrid's image, and the numbers of the mission's words (9; 0 where nothing is said).
 flat: the vector of 47 with all cells of the image, one-hot, in its midst: 929.
 """
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from wmg.envs.babyai import missions
 from wmg.envs.babyai.encode import (
     CELL_TYPES,
     CORE,
@@ -45,7 +47,7 @@ from wmg.envs.babyai.vocabulary import (
 from wmg.envs.babyai.world import CARRIED, LYING, BabyAIState, ahead_of, seen_from
 from wmg.types import Factors, Observation, ObservationSpec
 
-FORMATS = ("factored", "flat", "image", "flattened")
+FORMATS = ("factored", "flat", "image", "flattened", "words")
 
 MIDDLE, NEAR = VIEW // 2, VIEW - 1
 """The column and the row of the view that the agent is in."""
@@ -58,6 +60,7 @@ def spec(format: str, slots: int) -> ObservationSpec:
         "flattened": ObservationSpec(FLATTENED),
         "image": ObservationSpec(VECTOR, image=(VIEW, VIEW, 3)),
         "flat": ObservationSpec(FLAT),
+        "words": ObservationSpec(missions.MOST_WORDS, image=(VIEW, VIEW, 3)),
     }[format]
 
 
@@ -65,6 +68,8 @@ def observe(state: BabyAIState, format: str, slots: int) -> Observation:
     """The observation of a state. A factored one shows the first `slots` things only."""
     if format == "image":
         return Observation(vector(state), image=image(state).astype(jnp.float32))
+    if format == "words":
+        return Observation(words(state), image=image(state).astype(jnp.float32))
     if format == "flat":
         return Observation(flat(state))
     seen = factors(state, slots)
@@ -115,6 +120,13 @@ def coordinate_parts(vx: Int[Array, "*rows"], vy: Int[Array, "*rows"]) -> list[P
 def vector(state: BabyAIState) -> Float[Array, "47"]:
     """Last action, direction and mission."""
     return lay_out(*mission_parts(state))
+
+
+def words(state: BabyAIState) -> Float[Array, "9"]:
+    """The number of each word of the mission, in order; gaps where it says nothing."""
+    parts = (state.verb, state.article, state.mission_colour, state.mission_type, state.location)
+    said = zip(missions.word_tables(), parts, strict=True)
+    return jnp.concatenate([jnp.asarray(table)[part] for table, part in said])
 
 
 def core(state: BabyAIState) -> Float[Array, "63"]:

@@ -26,9 +26,9 @@ class BabyAISettings(EnvSettings):
 
     level: Level = "GoToObj"
     """GoToRedBallGreyBoxes is the paper's GoToRedBallGrey: today's has other grey things too."""
-    observation: Literal["factored", "flat", "image", "flattened"] = "factored"
+    observation: Literal["factored", "flat", "image", "flattened", "words"] = "factored"
     """Core and Factors; one vector of the whole view; the 7x7x3 image and a vector; or the
-    Factors padded and appended to the Core."""
+    Factors padded and appended to the Core; or the image and the words of the mission."""
     reward: Literal["binary", "minigrid"] = "binary"
     """1 for success, or less the longer it took, as minigrid pays."""
 

@@ -1,0 +1,1 @@
+"""Deep Repeated ConvLSTM: DeepMind's agent for Sokoban."""

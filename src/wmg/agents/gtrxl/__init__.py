@@ -1,0 +1,1 @@
+"""A gated Transformer-XL: a Transformer over past activations."""

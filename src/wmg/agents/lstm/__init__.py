@@ -1,0 +1,1 @@
+"""A long short-term memory as the agent's memory."""
