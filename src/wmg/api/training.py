@@ -8,7 +8,7 @@ from typing import Any
 from wmg import paper, registry
 from wmg.agents.outside.settings import OutsideAgentSettings
 from wmg.api.defaults import config_for
-from wmg.config import Config
+from wmg.config import Batched, Config, Goal, Hyper
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
 from wmg.play.source import HostSource
@@ -128,7 +128,7 @@ def changed(settings: Config, changes: dict[str, Any]) -> Config:
         if name not in known:
             raise BadInput(f"train has no setting {quote(name)}; it has {', '.join(known)}")
         inner = getattr(settings, name)
-        if isinstance(value, dict) and dataclasses.is_dataclass(inner):
+        if isinstance(value, dict) and isinstance(inner, Hyper | Batched | Goal):
             fields = [field.name for field in dataclasses.fields(inner)]
             if odd := sorted(set(value) - set(fields)):
                 raise BadInput(f"{name} has no setting {odd[0]!r}; it has {', '.join(fields)}")

@@ -6,9 +6,9 @@ import importlib
 import json as jsonlib
 from typing import Any
 
-from wmg import registry
+from wmg import paper, registry
 from wmg.cli.options import parse
-from wmg.cli.start import find_config, split_name
+from wmg.cli.start import split_name
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput, quote
 
@@ -93,7 +93,7 @@ def open_env(name: str) -> Any:
     if name in registry.ENVS:
         settings = registry.settings_class(EnvSettings, name)()
     else:
-        settings = find_config(name).env
+        settings = paper.find_config(name).env
     return registry.make_env(settings, shapes_only=True)
 
 
