@@ -1,5 +1,7 @@
 """A small Gymnasium environment, alone and as a vector environment in every autoreset mode."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -62,7 +64,7 @@ def vector(kind, mode, count, **more):
     return host.Vectorised(env, Plain(), SPEC)
 
 
-VECTORS = {
+VECTORS: dict[str, tuple[Any, str]] = {
     "next step": (SyncVectorEnv, "NextStep"),
     "same step": (SyncVectorEnv, "SameStep"),
     "disabled": (SyncVectorEnv, "Disabled"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from wmg import paper, registry
 from wmg.agents.outside.settings import OutsideAgentSettings
-from wmg.api.defaults import config_for
+from wmg.api.defaults import STEPS, config_for
 from wmg.config import Batched, Config, Goal, Hyper
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
@@ -51,7 +51,8 @@ def train(
 
     Ctrl-C saves what there is, if there is a folder, and raises `KeyboardInterrupt`.
     """
-    settings, own = experiment(preset, env, agent, folder if resume else branch_from)
+    older = folder if resume else branch_from
+    settings, own = experiment(preset, env, agent, older, changes.get("steps", STEPS))
     settings = changed(settings, changes)
     with progress.showing(show) as display:
         result = trainer.train(
@@ -69,7 +70,11 @@ def train(
 
 
 def experiment(
-    preset: str | Config | None, env: Any, agent: Any, folder: pathlib.Path | str | None = None
+    preset: str | Config | None,
+    env: Any,
+    agent: Any,
+    folder: pathlib.Path | str | None = None,
+    steps: int = STEPS,
 ) -> tuple[Config, Env | HostSource | None]:
     """The settings, and the environment if they do not name it."""
     named, own = find_env(env)
@@ -82,7 +87,7 @@ def experiment(
             "name a preset (wmg.presets() lists them) or give an environment, as env=..."
         )
     else:
-        settings = config_for(own or registry.make_env(named), named)
+        settings = config_for(own or registry.make_env(named), named, steps)
     if env is not None:
         settings = dataclasses.replace(settings, env=named)
     if agent is not None:
