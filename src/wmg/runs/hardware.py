@@ -29,6 +29,9 @@ Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
 """Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
 runs or of each."""
 
+Program = Callable[[Env, Hyper, Run, Any], tuple[Run, Totals]]
+"""The same in any environment: one program for all that have the same shapes."""
+
 
 def take(tree: Tree, rows: Any) -> Tree:
     """One run out of a batch, or some."""
@@ -73,6 +76,11 @@ def over_runs(
     """The function that trains a batch of runs by a rule, or by a kernel that does the same."""
     if kernel is not None:
         return functools.partial(_split_over_devices, kernel, {}, env)
+    return functools.partial(program(rule, precision, backend), env)
+
+
+def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
+    """The function that trains a batch of runs by a rule, in the environment it is given."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
@@ -82,16 +90,16 @@ def over_runs(
 
     if on_cpu(backend):
         one = jax.jit(advance, compiler_options=xla_options.for_cpu(), donate_argnums=2)
-        return functools.partial(_map_over_cores, one, env)
+        return functools.partial(_map_over_cores, one)
     if rule.spread == "envs":
         one = jax.jit(advance, compiler_options=xla_options.for_gpu(), donate_argnums=2)
-        return functools.partial(_split_environments, one, env)
+        return functools.partial(_split_environments, one)
 
     def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
         one = functools.partial(advance, env, batch="batch")
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
-    return functools.partial(_split_over_devices, mapped, {}, env)
+    return functools.partial(_split_over_devices, mapped, {})
 
 
 def on_cpu(backend: str | None = None) -> bool:
