@@ -61,7 +61,7 @@ def test_a_kernel_that_is_switched_off_is_not_looked_for(on_a_gpu, monkeypatch):
 class Pays(Probe):
     """Pays the same for everything."""
 
-    reward: Float[Array, ""]
+    reward: Float[Array, ""] | float = 0.0
 
     def observe(self, state):
         return core(0, 1)

@@ -27,10 +27,8 @@ from wmg.types import Env, Run, Totals
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
 """Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
-runs or of each."""
-
+runs or of each. A `Program` does that in the environment it is given."""
 Program = Callable[[Env, Hyper, Run, Any], tuple[Run, Totals]]
-"""The same in any environment: one program for all that have the same shapes."""
 
 
 def take(tree: Tree, rows: Any) -> Tree:
@@ -67,16 +65,15 @@ def computed_precision(precision: Precision) -> Precision:
 
 
 def over_runs(
-    rule: Rule,
-    env: Env,
-    precision: Precision = "float32",
-    backend: str | None = None,
-    kernel: Callable[..., tuple[Run, Totals]] | None = None,
+    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> Advance:
-    """The function that trains a batch of runs by a rule, or by a kernel that does the same."""
-    if kernel is not None:
-        return functools.partial(_split_over_devices, kernel, {}, env)
+    """The function that trains a batch of runs by a rule."""
     return functools.partial(program(rule, precision, backend), env)
+
+
+def by_kernel(kernel: Program, env: Env) -> Advance:
+    """The same by a kernel, whose result is that of a rule."""
+    return functools.partial(_split_over_devices, kernel, {}, env)
 
 
 def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:

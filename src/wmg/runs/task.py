@@ -110,7 +110,7 @@ class CompiledTask(Task):
         if not hardware.on_cpu():
             self.engine = "XLA" if kernel is None else "window kernel"
         if kernel is not None:
-            return hardware.over_runs(self.rule, self.env, kernel=kernel.advance)
+            return hardware.by_kernel(kernel.advance, self.env)
         return functools.partial(_program(self.rule, *self._kept_for()), self.env)
 
     def _kept_for(self) -> tuple:
