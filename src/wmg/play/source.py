@@ -2,10 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
-from wmg.play.host import HostEnvs
-from wmg.types import EnvSpec, Observation
+from wmg.play.host import HostEnvs, Mapping
+from wmg.types import EnvSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,5 +16,5 @@ class HostSource:
     spec: EnvSpec
     copies: Callable[[int], HostEnvs]
     """That many environments, which take their steps together."""
-    observe: Callable[[Any], Observation]
+    mapping: Mapping
     """From what one of them shows to what an agent sees."""
