@@ -63,7 +63,7 @@ def test_an_import_path_names_an_environment_or_a_config(capsys):
     steps = "steps    at most 10000 in an episode"
     assert out.splitlines() == ["Core     3 numbers", "actions  5", steps]
     out = tiny.command(capsys, "inspect", f"{__name__}:CONFIG", "--json")[1]
-    assert json.loads(out)["actions"] == 3
+    assert json.loads(out)["observation"]["core"] == Pathfinding(3, 7).spec.observation.core
 
 
 CONFIG = tiny.settings(env=PathfindingSettings(nodes=3))

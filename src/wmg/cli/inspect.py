@@ -6,9 +6,10 @@ from typing import Any
 
 from wmg import registry
 from wmg.cli.options import parse
-from wmg.cli.start import find_config, split_name
+from wmg.cli.start import split_name
 from wmg.config import Config
 from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.paper import find_config
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 
