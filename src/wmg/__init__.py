@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from wmg.agents.cnn_gru.settings import CNNGRUSettings as CNNGRUSettings
     from wmg.agents.gru.settings import GRUSettings as GRUSettings
     from wmg.agents.wmg.settings import WMGSettings as WMGSettings
+    from wmg.api.checking import check_env as check_env
     from wmg.api.models import evaluate as evaluate
     from wmg.api.models import load as load
     from wmg.api.training import train as train
@@ -34,6 +35,7 @@ PLACES = {
     "train": "wmg.api.training",
     "load": "wmg.api.models",
     "evaluate": "wmg.api.models",
+    "check_env": "wmg.api.checking",
     "presets": "wmg.paper",
     **dict.fromkeys(("Config", "Hyper", "Batched", "Goal"), "wmg.config"),
     "WMGSettings": "wmg.agents.wmg.settings",

@@ -8,6 +8,7 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
+import typing
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.hooks import EnvHooks, State
 from wmg.settings import require, require_counts
+from wmg.tools.scores import Metric
 
 Memory = TypeVar("Memory")
 
@@ -85,9 +87,12 @@ class EnvSpec:
         require_counts(self, actions=1)
         require_counts(self, largest=2**31 - 1, max_steps=1)
         require(self.metric in METRICS, "metric", self.metric, f"one of {', '.join(METRICS)}")
+        perfect = self.reward_per_step
+        fits = isinstance(perfect, int | float) and math.isfinite(perfect) and perfect != 0
+        require(fits, "reward_per_step", perfect, "a number other than 0")
 
 
-METRICS = ("reward", "success", "return")
+METRICS = typing.get_args(Metric)
 """What the score of an environment can be."""
 
 

@@ -149,7 +149,7 @@ def test_the_error_of_a_users_constructor_is_shown_whole():
     def broken():
         raise KeyError("the user's own mistake")
 
-    with pytest.raises(RuntimeError, match="could not be made") as error:
+    with pytest.raises(BadInput, match="raises KeyError in line") as error:
         wmg.train(env=broken)
     assert isinstance(error.value.__cause__, KeyError)
 

@@ -1,11 +1,14 @@
 """`wmg inspect`."""
 
 import json
+import types
 
+import jax.numpy as jnp
 import pytest
 import tiny
 
 from wmg.envs.pathfinding.env import Pathfinding
+from wmg.envs.pathfinding.settings import PathfindingSettings
 
 
 def test_a_gymnasium_environment_is_shown_with_its_mapping(capsys):
@@ -40,6 +43,32 @@ def test_environments_of_the_package_are_shown_by_name_and_by_preset(name, capsy
     assert (found["actions"], found["max_steps"]) == (spec.actions, spec.max_steps)
 
 
+class Shown:
+    """An environment with gymnax's interface."""
+
+    default_params = None
+
+    def reset(self, key, params):
+        return jnp.zeros(3), key
+
+    def step(self, key, state, action, params):
+        return jnp.zeros(3), state, 1.0, False, {}
+
+    def action_space(self, params):
+        return types.SimpleNamespace(n=5)
+
+
+def test_an_import_path_names_an_environment_or_a_config(capsys):
+    out = tiny.command(capsys, "inspect", f"{__name__}:Shown")[1]
+    steps = "steps    at most 10000 in an episode"
+    assert out.splitlines() == ["Core     3 numbers", "actions  5", steps]
+    out = tiny.command(capsys, "inspect", f"{__name__}:CONFIG", "--json")[1]
+    assert json.loads(out)["observation"]["core"] == Pathfinding(3, 7).spec.observation.core
+
+
+CONFIG = tiny.settings(env=PathfindingSettings(nodes=3))
+
+
 def test_factors_and_the_limit_of_steps_are_shown(capsys):
     out = tiny.command(capsys, "inspect", "babyai/level4/wmg-factored")[1]
     assert "Factors  objects: at most 8, 29 numbers each" in out
@@ -51,7 +80,7 @@ def test_factors_and_the_limit_of_steps_are_shown(capsys):
     [
         ([], "name an environment: gym:ID"),
         (["frob"], "'frob'"),
-        (["gym:Frob-v0"], "gymnasium cannot make 'Frob-v0': Environment `Frob` doesn't exist"),
+        (["gym:Frob-v0"], "Gymnasium cannot make 'Frob-v0': Environment `Frob` doesn't exist"),
         (["gym:frob:Frob-v0"], "No module named 'frob'"),
         (["gym:Pendulum-v1"], "the action space must be Discrete or MultiDiscrete"),
         (["gym:CartPole-v1", "--roles", "x=core"], "roles has 'x'"),

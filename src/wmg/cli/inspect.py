@@ -1,27 +1,24 @@
 """`wmg inspect`: what an agent sees of an environment, and what it can do."""
 
-import contextlib
 import dataclasses
-import importlib
 import json as jsonlib
 from typing import Any
 
-from wmg import paper, registry
+from wmg import registry
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
+from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.paper import find_config
 from wmg.settings import EnvSettings
-from wmg.tools.errors import BadInput, quote
-
-GYMNASIUM = "gym:"
-"""What stands before the id of a Gymnasium environment."""
-OF_MINIGRID = ("MiniGrid-", "BabyAI-")
-"""How the ids of minigrid's environments begin."""
+from wmg.tools.errors import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
 class InspectOptions:
     """Show what an agent sees of an environment: the Core, the Factors, the image, the actions.
-    ENV is gym:ID for a Gymnasium environment, a name such as pathfinding, or a preset."""
+    ENV is gym:ID for a Gymnasium environment, module:NAME for one of your own, a name such as
+    pathfinding, or a preset."""
 
     roles: tuple[str, ...] = ()
     """What parts of a Gymnasium observation become: KEY=ROLE, for example mission=ignore
@@ -35,7 +32,9 @@ def run(args: list[str]) -> int:
     name, args = split_name(args)
     options = parse(InspectOptions, args, "wmg inspect ENV")
     if name is None:
-        raise BadInput("name an environment: gym:ID, a name such as pathfinding, or a preset")
+        raise BadInput(
+            "name an environment: gym:ID, module:NAME, a name like pathfinding, or a preset"
+        )
     found = inspect(name, options.roles)
     if options.json:
         del found["table"]
@@ -57,56 +56,37 @@ def run(args: list[str]) -> int:
 
 def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
     """What there is to say of an environment, as JSON has it, and the table of its mapping."""
-    from wmg.types import Env
+    from wmg.interop.outside import UNLIMITED
+    from wmg.play.source import HostSource
 
-    env = open_env(name)
-    if isinstance(env, Env):
-        if roles:
-            raise BadInput(f"--roles are for Gymnasium's observations, and {name} has none")
-        spec, steps, parts, table = env.spec, env.spec.max_steps, [], ""
-    else:
-        from wmg.interop.roles import parse_roles
-        from wmg.interop.spaces import map_spaces
+    env = registry.make_env(find_settings(name, roles), shapes_only=True)
+    parts, table = [], ""
+    if isinstance(env, HostSource):
+        from wmg.interop.spaces import SpaceMapping  # needs gymnasium
 
-        spec = map_spaces(env.observation_space, env.action_space, roles=parse_roles(roles))
-        steps = env.spec and env.spec.max_episode_steps
-        parts, table = [dataclasses.asdict(part) for part in spec.parts], spec.describe()
-        env.close()
-    factors = [
-        dict(zip(("name", "most", "size"), row, strict=True)) for row in spec.observation.factors
-    ]
-    seen = {"core": spec.observation.core, "factors": factors, "image": spec.observation.image}
+        assert isinstance(env.mapping, SpaceMapping)
+        parts = [dataclasses.asdict(part) for part in env.mapping.parts]
+        table = env.mapping.describe()
+    elif roles:
+        raise BadInput(f"--roles are for Gymnasium's observations, and {name} has none")
+    seen, steps = env.spec.observation, env.spec.max_steps
+    factors = [dict(zip(("name", "most", "size"), row, strict=True)) for row in seen.factors]
     return {
         "env": name,
-        "observation": seen,
-        "actions": spec.actions,
-        "max_steps": steps,
+        "observation": {"core": seen.core, "factors": factors, "image": seen.image},
+        "actions": env.spec.actions,
+        "max_steps": None if steps == UNLIMITED else steps,
         "parts": parts,
         "table": table,
     }
 
 
-def open_env(name: str) -> Any:
-    """The environment: a `gymnasium.Env` for gym:ID, otherwise a `wmg.types.Env`."""
-    if name.startswith(GYMNASIUM):
-        return _make_gymnasium(name.removeprefix(GYMNASIUM))
+def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
+    """The settings of an environment, by its name or that of a preset or `Config`."""
     if name in registry.ENVS:
-        settings = registry.settings_class(EnvSettings, name)()
-    else:
-        settings = paper.find_config(name).env
-    return registry.make_env(settings, shapes_only=True)
-
-
-def _make_gymnasium(name: str) -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise BadInput(f"gym:{name} needs gymnasium: pip install 'wmg[gym]'") from error
-    if name.startswith(OF_MINIGRID):
-        with contextlib.suppress(ImportError):
-            importlib.import_module("minigrid")  # registers them
-    try:
-        return gymnasium.make(name, disable_env_checker=True)
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        why = " ".join(str(error).split()).rstrip(".")
-        raise BadInput(f"gymnasium cannot make {quote(name)}: {why}") from None
+        return registry.settings_class(EnvSettings, name)()
+    if ":" in name:
+        found = None if name.startswith("gym:") else registry.load(name, "env")
+        if not isinstance(found, Config):
+            return OutsideEnvSettings(name, roles)
+    return find_config(name).env

@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from typing import NoReturn
 
 from wmg import __version__
-from wmg.tools.errors import LONGEST_SENTENCE, BadInput, cut, quote
+from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, quote
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
@@ -107,6 +108,8 @@ def main(argv: list[str] | None = None) -> int:
             raise BadInput(f"there is no command {quote(args[0])}; there are {', '.join(COMMANDS)}")
         return importlib.import_module(f"wmg.cli.{args[0]}").run(args[1:])
     except BadInput as error:
+        if isinstance(error, FailedCode):
+            traceback.print_exception(error.__cause__)
         print(f"wmg: {error}", file=sys.stderr)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = None

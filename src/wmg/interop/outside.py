@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from wmg import registry
+from wmg.play.check import run_own
 from wmg.play.host import Host, HostEnvs, Lockstep, Vectorised
 from wmg.play.source import HostSource
 from wmg.tools.errors import BadInput, quote
@@ -40,7 +41,7 @@ def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSour
     if is_gymnax(thing):
         from wmg.interop.gymnax import wrap
 
-        return wrap(thing)
+        return wrap(*thing) if isinstance(thing, tuple) else wrap(thing)
     if is_gymnasium(thing):
         return from_gymnasium(copies_of(thing), label, roles)
     if callable(thing):
@@ -57,12 +58,7 @@ def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSour
 
 def call(make: Callable[[], Any], label: str) -> Any:
     """What a user's class or function makes. Its own error is shown whole."""
-    try:
-        return make()
-    except BadInput:
-        raise
-    except Exception as error:
-        raise RuntimeError(f"{label} could not be made: {error}") from error
+    return run_own(f"the maker of {label}", make)
 
 
 def is_gymnasium(thing: Any) -> bool:
@@ -72,7 +68,10 @@ def is_gymnasium(thing: Any) -> bool:
 
 
 def is_gymnax(thing: Any) -> bool:
-    """Whether it is an object with gymnax's interface."""
+    """Whether it is an object with gymnax's interface, or a pair of one and its parameters, as
+    `gymnax.make` returns it."""
+    if isinstance(thing, tuple) and len(thing) == 2:
+        return is_gymnax(thing[0])
     names = ("reset", "step", "default_params")
     return not isinstance(thing, type) and all(hasattr(thing, name) for name in names)
 
@@ -85,9 +84,10 @@ def make_by_id(name: str, **options: Any) -> Any:
         raise BadInput(f"{GYM}{name} needs gymnasium: pip install 'wmg[gym]'") from error
     import_plugins(name)
     try:
-        return gymnasium.make(name, **options)
-    except gymnasium.error.Error as error:
-        raise BadInput(f"Gymnasium cannot make {quote(name)}: {error}") from None
+        return gymnasium.make(name, disable_env_checker=True, **options)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        raise BadInput(f"Gymnasium cannot make {quote(name)}: {why}") from None
 
 
 def make_vector(name: str, mode: str, count: int) -> Any:
@@ -137,7 +137,7 @@ def from_gymnasium(
         return Lockstep([Host(env, mapping.observe, spec, mapping.to_action) for env in envs])
 
     pictures = functools.partial(call, with_pictures or make, label)
-    return HostSource(label, spec, copies, mapping.observe, mapping.to_action, pictures)
+    return HostSource(label, spec, copies, mapping, pictures)
 
 
 def longest_episode(env: Any) -> int:

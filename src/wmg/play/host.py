@@ -49,6 +49,10 @@ class Mapping(Protocol):
         """The observations of all environments, as a vector environment gives them."""
         ...
 
+    def to_action(self, index: int) -> Any:
+        """The action that an environment takes."""
+        ...
+
     def to_actions(self, actions: np.ndarray) -> Any:
         """The actions that a vector environment takes."""
         ...

@@ -6,8 +6,8 @@ from typing import Any
 
 from wmg.play import evaluate, host
 from wmg.play.evaluate import Episodes, Show
-from wmg.play.host import HostEnvs
-from wmg.types import Agent, Env, EnvSpec, Observation
+from wmg.play.host import HostEnvs, Mapping
+from wmg.types import Agent, Env, EnvSpec
 
 COPIES = 16
 """Environments of the host that play at the same time in a test."""
@@ -22,10 +22,8 @@ class HostSource:
     spec: EnvSpec
     copies: Callable[[int], HostEnvs]
     """That many environments, which take their steps together."""
-    observe: Callable[[Any], Observation]
-    """From what one of them shows to what an agent sees."""
-    to_action: Callable[[int], Any]
-    """From an agent's action to what one of them takes."""
+    mapping: Mapping
+    """From what they show to what an agent sees, and from its actions to theirs."""
     with_pictures: Callable[[], Any]
     """A single Gymnasium environment whose `render` gives pictures, if it can."""
 

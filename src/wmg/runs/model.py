@@ -97,7 +97,7 @@ class Model:
 
     def _observe(self, seen: Any) -> Observation:
         if isinstance(self.env, HostSource):
-            return self.env.observe(seen)
+            return self.env.mapping.observe(seen)
         raise BadInput(f"seen must be a wmg.Observation, got {type(seen).__name__}")
 
     def evaluate(

@@ -14,6 +14,7 @@ import numpy as np
 
 from wmg import registry
 from wmg.config import Config, Hyper, Precision
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.tally import Tallied
 from wmg.learn.a3c import A3C
 from wmg.learn.host import empty_env, on_host
@@ -21,13 +22,14 @@ from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
 from wmg.learn.kernels.window import WindowKernel, find_kernel
 from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
+from wmg.play.check import check_shapes
 from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.runs import hardware, xla_options
 from wmg.runs.goals import Player, player, tester_by
 from wmg.runs.hardware import Advance
-from wmg.settings import AgentSettings
+from wmg.settings import AgentSettings, EnvSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Run
 
@@ -217,6 +219,13 @@ def share_out(given: OnHost, runs: int) -> list[HostEnvs]:
     return [Lockstep(single[run * share : (run + 1) * share]) for run in range(runs)]
 
 
+def from_outside(settings: EnvSettings | None) -> bool:
+    """Whether the environment of these settings is not the package's own."""
+    if settings is None or isinstance(settings, OutsideEnvSettings):
+        return True
+    return registry.import_path(settings) is not None
+
+
 def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
     """The task of the settings, in the environment they describe or in the user's own."""
     if isinstance(env, Host | HostEnvs | Sequence):
@@ -228,6 +237,8 @@ def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
         each = [made.copies(settings.batched.envs) for _ in range(settings.runs)]
         task = HostTask(settings, each)
     else:
+        if from_outside(settings.env):
+            check_shapes(made)
         task = CompiledTask(settings, made)
     task.own_env = env
     return task

@@ -15,6 +15,10 @@ class BadInput(Exception):
         super().__init__(cut(sentence, LONGEST_SENTENCE))
 
 
+class FailedCode(BadInput):
+    """Code that the user gave raised an error, which is the cause (`__cause__`) of this one."""
+
+
 def cut(text: str, longest: int) -> str:
     """The text, or its beginning where it is longer."""
     return text if len(text) <= longest else text[: longest - 3] + "..."

@@ -24,7 +24,7 @@ class HostedEpisodes:
     def __init__(self, source: HostSource, test_seed: int):
         env = source.with_pictures()
         self.label, self.spec = source.label, source.spec
-        self._host = Host(env, source.observe, source.spec, source.to_action)
+        self._host = Host(env, source.mapping.observe, source.spec, source.mapping.to_action)
         self._env, self._test_seed = env, test_seed
         self._now: History = ()
 
