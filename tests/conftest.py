@@ -3,9 +3,7 @@
 import collections
 import contextlib
 import ctypes
-import functools
 import gc
-import hashlib
 import os
 import pathlib
 import resource
@@ -13,7 +11,6 @@ import shutil
 import tempfile
 
 import jax
-import numpy as np
 import pytest
 
 LONG = ("test_examples",)
@@ -55,42 +52,3 @@ def forget_programs():
         gc.collect()
         with contextlib.suppress(OSError, AttributeError):  # without it the memory is kept
             ctypes.CDLL("libc.so.6").malloc_trim(0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def trainings_share_programs():
-    """Trainings and goal tests of one process share traced programs.
-
-    `train` traces its programs anew each time, which takes longer than a short training.
-    """
-    from wmg.runs import hardware, task  # only now: with their types checked
-
-    kind, made = task.CompiledTask, {}
-    real_advance, real_tester = kind.advance, kind.tester
-
-    def precision(self):
-        return hardware.computed_precision(self.settings.precision)
-
-    def advance(self):
-        key = "advance", self.rule, precision(self), hardware.on_cpu()
-        program = made.setdefault(key, real_advance(self))
-        return functools.partial(program.func, *program.args[:-1], self.env)
-
-    def tester(self):
-        found = real_tester(self)
-        if found is not None:
-            key = "play", digest(self.env), precision(self), hardware.on_cpu()
-            found.play = made.setdefault(key, found.play)
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "advance", advance)
-        patch.setattr(kind, "tester", tester)
-        yield
-
-
-def digest(tree):
-    """The structure of a PyTree and a hash of its arrays."""
-    leaves, structure = jax.tree.flatten(tree)
-    arrays = [(x.shape, str(x.dtype), x.tobytes()) for x in map(np.asarray, leaves)]
-    return structure, hashlib.sha256(repr(arrays).encode()).digest()

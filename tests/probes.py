@@ -246,7 +246,7 @@ def tiny_gtrxl(spec: EnvSpec, seed=0):
 
 
 def tiny_drc(spec: EnvSpec, seed=0):
-    return build(DRCSettings(layers=2, ticks=2, channels=4, actor_critic=8), spec, seed)
+    return build(DRCSettings(layers=2, ticks=2, channels=4, actor_critic=32), spec, seed)
 
 
 def tiny_film(spec: EnvSpec, seed=0):

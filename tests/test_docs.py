@@ -11,7 +11,11 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README, EXAMPLE = ROOT / "README.md", ROOT / "examples" / "library.py"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
+PAGES = [
+    README,
+    *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "SECURITY")),
+    *DOCS,
+]
 
 EACH_PAGE = pytest.mark.parametrize(
     "page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES]

@@ -166,8 +166,9 @@ def result(scores, diverged=None, goal=None, tests=()):
     """What training would return of runs with these scores."""
     runs = len(scores)
     config = settings(runs=runs, goal=goal)
-    state = task.start_runs(config, registry.make_env(config.env))
+    env = registry.make_env(config.env)
+    state, spec = task.start_runs(config, env), env.spec
     ended = jnp.array(diverged or [False] * runs)
     state = eqx.tree_at(lambda runs: runs.diverged, state, ended)
     reports = np.arange(len(scores[0]))
-    return Result(config, state, reports, np.array(scores), 0.0, True, tests=list(tests))
+    return Result(config, spec, state, reports, np.array(scores), 0.0, True, tests=list(tests))

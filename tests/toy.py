@@ -1,5 +1,7 @@
 """A small Gymnasium environment, alone and as a vector environment in every autoreset mode."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -45,6 +47,9 @@ class Plain:
     def observe_all(self, batch):
         return self.observe(batch)
 
+    def to_action(self, action):
+        return action
+
     def to_actions(self, actions):
         return actions
 
@@ -62,7 +67,7 @@ def vector(kind, mode, count, **more):
     return host.Vectorised(env, Plain(), SPEC)
 
 
-VECTORS = {
+VECTORS: dict[str, tuple[Any, str]] = {
     "next step": (SyncVectorEnv, "NextStep"),
     "same step": (SyncVectorEnv, "SameStep"),
     "disabled": (SyncVectorEnv, "Disabled"),

@@ -48,7 +48,6 @@ PLACES = {
 }
 """The public names and the modules they are loaded from when they are first used, so that
 `import wmg` and `wmg --help` take no time."""
-__all__ = list(PLACES)  # pyright: what it lists is imported above
 
 
 def __getattr__(name: str) -> Any:

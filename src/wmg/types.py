@@ -55,6 +55,15 @@ class ObservationSpec:
             require(fits, "a size of an observation", size, f"from 0 to {LARGEST_SIZE:,}")
         require(names == sorted(set(names)), "names of Factors", names, "different and sorted")
 
+    def zeros(self) -> Observation:
+        """An observation with these shapes."""
+        rows = {
+            name: Factors(jnp.zeros((count, size)), jnp.zeros(count, bool))
+            for name, count, size in self.factors
+        }
+        image = None if self.image is None else jnp.zeros(self.image)
+        return Observation(jnp.zeros(self.core), rows, image)
+
 
 LARGEST_SIZE = 2**24
 """Numbers of a part of an observation."""

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import tomllib
 from unittest import mock
 
 import pytest
@@ -56,6 +57,26 @@ def test_the_page_has_the_counts_of_the_last_campaigns():
     for data in written:
         assert row(data) in page and f"`{data['command']}`" in page
         assert not any(kind["wrong"] or kind["hung"] for kind in data["counts"].values())
+
+
+def test_the_page_has_what_was_tested_with_which_versions():
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    tested = [json.loads(path.read_text()) for path in ROOT.glob("results/versions/*.json")]
+    for data in tested:
+        versions = ", ".join(f"{name} {one}" for name, one in data["versions"].items())
+        failed = data["failures"] + data["errors"]
+        passed = data["tests"] - data["skipped"] - failed
+        counts = f"{passed:,} | {data['skipped']} | {failed}"
+        what = " ".join(data["files"])
+        assert (
+            f"| {data['dependencies']} | {data['python']} | {versions} | {what} | {counts} |"
+            in page
+        )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pythons = {data["python"].rpartition(".")[0] for data in tested}
+    assert {f"Programming Language :: Python :: {python}" for python in pythons} == {
+        one for one in project["classifiers"] if "Python :: 3" in one
+    }
 
 
 def test_a_model_whose_checksum_is_not_looked_at_is_found(tmp_path, monkeypatch):

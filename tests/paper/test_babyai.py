@@ -407,4 +407,4 @@ def test_the_target_of_the_baseline_quotes_its_table():
         assert cell.paper == float(interactions)
         assert babyai.REPLICATED["episodes"][f"level{level}"] == float(episodes)
         assert cell.config == babyai.PRESETS[f"babyai/level{level}/baseline"]
-        assert cell.config.steps >= 5000 * cell.paper
+        assert cell.config.steps >= 5000 * float(interactions)

@@ -367,14 +367,17 @@ def test_a_run_that_dies_after_its_first_report_has_a_state_to_go_on_from(whole,
     assert tiny.differing(tiny.arrays(tmp_path / "run"), tiny.arrays(whole)) == []
 
 
+SMALL = GRUSettings(embedding=2, size=2, actor_critic=4)
+"""An agent that compiles quickly, where any will do."""
+
+
 def test_a_window_longer_than_the_episode_or_the_report_is_no_trouble():
-    result = train.train(tiny.settings(steps=60, report_every=5, t_max=100))
+    result = train.train(tiny.settings(agent=SMALL, steps=60, report_every=5, t_max=100))
     assert result.steps.tolist() == sorted(result.steps) and result.steps[-1] == 60
 
 
 def test_short_windows_cut_episodes(tmp_path):
-    agent = dataclasses.replace(tiny.AGENT, layers=1)
-    result = train.train(tiny.settings(agent=agent, steps=96, t_max=5), tmp_path / "run")
+    result = train.train(tiny.settings(agent=SMALL, steps=96, t_max=5), tmp_path / "run")
     assert int(result.runs.steps[0]) >= 96
     assert sum(line["episodes"] for line in tiny.lines(tmp_path / "run")[0]) == 8
 
@@ -441,9 +444,8 @@ GOAL = config.Goal(0.95, 60)
 
 def aims(**changes):
     """Runs with a goal: one learns quickly, one slowly, one not at all, and one diverges."""
-    agent = GRUSettings(embedding=2, size=2, actor_critic=4)
     rates = "learning_rate=0.05,0.01,1e-9,1e38"
-    base = {"env": None, "agent": agent, "steps": 300, "report_every": 12, "goal": GOAL}
+    base = {"env": None, "agent": SMALL, "steps": 300, "report_every": 12, "goal": GOAL}
     return config.Config(**{**base, "runs": 4, "seed": 5, "vary": (rates,), **changes})
 
 

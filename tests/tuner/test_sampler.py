@@ -22,6 +22,21 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 GRID = {"rate": [0.1, 0.2, 0.4, 0.8], "layers": [1, 2, 3], "age": ["one", "two"]}
 
 
+@pytest.fixture
+def database(tmp_path):
+    """Opens one file as a storage, again and again; all are closed at the end."""
+    opened = []
+
+    def database():
+        opened.append(optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/s.db"))
+        return opened[-1]
+
+    yield database
+    for storage in opened:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
 def score(trial, search):
     values = search.values(trial)
     return -abs(values["rate"] - 0.4) - abs(values["layers"] - 2) - (values["age"] == "one")
@@ -49,10 +64,9 @@ def test_it_finds_the_best_point_in_either_direction(direction):
     assert study.user_attrs[sampler.GRID] == GRID
 
 
-def test_a_seed_gives_the_same_search_also_over_restarts(tmp_path):
-    storage = f"sqlite:///{tmp_path}/s.db"
-    run(5, storage)
-    broken = run(7, storage)
+def test_a_seed_gives_the_same_search_also_over_restarts(database):
+    run(5, database())
+    broken = run(7, database())
     assert params(broken) == params(run(12)) != params(run(12, seed=4))
 
 
@@ -167,13 +181,13 @@ def test_lanes_by_index_are_those_that_were_recorded():
     np.linspace(0, 1, 3),
     np.array([[1, 2], [3, 4]]),
 ])  # fmt: skip
-def test_tuples_and_numpy_values_survive_a_database(values, tmp_path):
-    grid, storage = {"x": values, "y": [1, 2]}, f"sqlite:///{tmp_path}/s.db"
+def test_tuples_and_numpy_values_survive_a_database(values, database):
+    grid = {"x": values, "y": [1, 2]}
 
     def three_more():
         search = DGDSampler(grid, seed=0)
         study = optuna.create_study(
-            storage=storage, sampler=search, study_name="s", load_if_exists=True
+            storage=database(), sampler=search, study_name="s", load_if_exists=True
         )
         study.optimize(lambda trial: float(np.sum(search.values(trial)["x"])), n_trials=3)
         return search, study
@@ -205,10 +219,10 @@ def with_steps(trial):
 
 
 @pytest.mark.parametrize("suggest", [by_value, all_by_choice, with_steps])
-@pytest.mark.parametrize("database", [False, True])
-def test_suggested_values_are_proposed_as_indices_are(suggest, database, tmp_path):
+@pytest.mark.parametrize("in_file", [False, True])
+def test_suggested_values_are_proposed_as_indices_are(suggest, in_file, database):
     search = DGDSampler(GRID, seed=3)
-    storage = f"sqlite:///{tmp_path}/s.db" if database else None
+    storage = database() if in_file else None
     study = optuna.create_study(storage=storage, sampler=search, direction="maximize")
 
     def objective(trial):

@@ -34,7 +34,9 @@ def state_folder(tmp_path, monkeypatch):
 def tables(tmp_path_factory):
     """A storage without a study: making its tables takes longer than most tests."""
     path = tmp_path_factory.mktemp("tables") / "tune.db"
-    optuna.storages.RDBStorage(f"sqlite:///{path}").remove_session()
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+    storage.remove_session()
+    storage.engine.dispose()
     return path
 
 

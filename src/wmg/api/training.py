@@ -7,10 +7,11 @@ from typing import Any
 
 from wmg import paper, registry
 from wmg.agents.outside.settings import OutsideAgentSettings
-from wmg.api.defaults import config_for
-from wmg.config import Config
+from wmg.api.defaults import STEPS, config_for
+from wmg.config import Batched, Config, Goal, Hyper
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
+from wmg.play.check import check_shapes
 from wmg.play.source import HostSource
 from wmg.runs import progress, runfolder
 from wmg.runs import train as trainer
@@ -51,7 +52,8 @@ def train(
 
     Ctrl-C saves what there is, if there is a folder, and raises `KeyboardInterrupt`.
     """
-    settings, own = experiment(preset, env, agent, folder if resume else branch_from)
+    older = folder if resume else branch_from
+    settings, own = experiment(preset, env, agent, older, changes.get("steps", STEPS))
     settings = changed(settings, changes)
     with progress.showing(show) as display:
         result = trainer.train(
@@ -69,7 +71,11 @@ def train(
 
 
 def experiment(
-    preset: str | Config | None, env: Any, agent: Any, folder: pathlib.Path | str | None = None
+    preset: str | Config | None,
+    env: Any,
+    agent: Any,
+    folder: pathlib.Path | str | None = None,
+    steps: int = STEPS,
 ) -> tuple[Config, Env | HostSource | None]:
     """The settings, and the environment if they do not name it."""
     named, own = find_env(env)
@@ -82,7 +88,10 @@ def experiment(
             "name a preset (wmg.presets() lists them) or give an environment, as env=..."
         )
     else:
-        settings = config_for(own or registry.make_env(named), named)
+        found = own or registry.make_env(named)
+        if isinstance(found, Env):
+            check_shapes(found)  # the defaults depend on rewards
+        settings = config_for(found, named, steps)
     if env is not None:
         settings = dataclasses.replace(settings, env=named)
     if agent is not None:
@@ -128,7 +137,7 @@ def changed(settings: Config, changes: dict[str, Any]) -> Config:
         if name not in known:
             raise BadInput(f"train has no setting {quote(name)}; it has {', '.join(known)}")
         inner = getattr(settings, name)
-        if isinstance(value, dict) and dataclasses.is_dataclass(inner):
+        if isinstance(value, dict) and isinstance(inner, Hyper | Batched | Goal):
             fields = [field.name for field in dataclasses.fields(inner)]
             if odd := sorted(set(value) - set(fields)):
                 raise BadInput(f"{name} has no setting {odd[0]!r}; it has {', '.join(fields)}")

@@ -94,21 +94,22 @@ def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> 
     """Scores, one row for each agent and one column for each episode; and what they are."""
     import numpy as np
 
-    from wmg.play import evaluate, level_test
+    from wmg.play import evaluate, level_test, source
     from wmg.runs import hardware, models
     from wmg.types import LevelEnv
 
     rows, metric = [], ""
     for agent in agents:
         env, fitting = models.fit(agent, config, options.env)
-        how = {"seed": options.test_seed, "greedy": options.greedy, "show": show}
         with hardware.products(config.precision):
             if isinstance(env, LevelEnv):
                 count = level_test.count_levels(env, options.episodes)
+                how = {"seed": options.test_seed, "greedy": options.greedy, "show": show}
                 played = level_test.play_levels(env, fitting, count=count, **how)
             else:
                 count = 1000 if options.episodes is None else options.episodes
-                played = evaluate.evaluate(env, fitting, episodes=count, **how)
+                test = env, fitting, options.test_seed, count, options.greedy
+                played = source.play_episodes(*test, show)
         rows.append(evaluate.scores(env.spec, played))
         metric = env.spec.metric
     return np.stack(rows), metric

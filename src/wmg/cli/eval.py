@@ -78,7 +78,7 @@ def showing(json: bool) -> Any:
 
 def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
     """Play episodes, and print the score."""
-    from wmg.play import evaluate
+    from wmg.play import evaluate, source
 
     if options.thinking or options.out or options.against:
         raise BadInput("--thinking, --out and --against are for the levels of Sokoban")
@@ -86,8 +86,7 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) 
     if not 2 <= episodes <= 10_000_000:
         raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
     with showing(options.json) as show:
-        test = env, agent, options.test_seed, episodes, options.greedy
-        played = evaluate.evaluate(*test, show=show)
+        played = source.play_episodes(env, agent, options.test_seed, episodes, options.greedy, show)
     result = {"model": name, **evaluate.summary(env.spec, played)}
     if options.json:
         print(jsonlib.dumps(result))

@@ -108,7 +108,9 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
     if env or agent:
         from wmg.api import training
 
-        return training.experiment(name, env, agent)[0]
+        steps = option_value(args, "--steps") or ""
+        given = {"steps": int(steps)} if steps.isdecimal() and len(steps) < 10 else {}
+        return training.experiment(name, env, agent, **given)[0]
     if name is not None:
         return paper.find_config(name)
     if folder := option_value(args, "--resume") or option_value(args, "--from"):

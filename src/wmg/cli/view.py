@@ -92,10 +92,15 @@ def check(options: ViewOptions) -> None:
 
 def make_player(name: str, agent: Any, settings: Any, env: EnvSettings, greedy: bool) -> Any:
     """An agent that is ready to play."""
+    from wmg.play.source import HostSource
     from wmg.runs import models
+    from wmg.viewer.chance import TEST_SEED
+    from wmg.viewer.hosted import HostedEpisodes
     from wmg.viewer.play import Player
 
     made, fitted = models.fit(agent, settings, env)
+    if isinstance(made, HostSource):
+        made = HostedEpisodes(made, TEST_SEED)
     return Player(name, fitted, made, dataclasses.replace(settings, env=env), greedy)
 
 

@@ -30,7 +30,8 @@ def open_env(*, path: str, roles: tuple[str, ...] = (), vector: str = "none") ->
         return adapt(registry.load(path, "env"), path, roles)
     name = path.removeprefix(GYM)
     together = None if vector == "none" else functools.partial(make_vector, name, vector)
-    return from_gymnasium(functools.partial(make_by_id, name), path, roles, together)
+    drawn = functools.partial(make_by_id, name, render_mode="rgb_array")
+    return from_gymnasium(functools.partial(make_by_id, name), path, roles, together, drawn)
 
 
 def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
@@ -75,7 +76,7 @@ def is_gymnax(thing: Any) -> bool:
     return not isinstance(thing, type) and all(hasattr(thing, name) for name in names)
 
 
-def make_by_id(name: str) -> Any:
+def make_by_id(name: str, **options: Any) -> Any:
     """The environment that Gymnasium makes by that ID."""
     try:
         import gymnasium
@@ -83,7 +84,7 @@ def make_by_id(name: str) -> Any:
         raise BadInput(f"{GYM}{name} needs gymnasium: pip install 'wmg[gym]'") from error
     import_plugins(name)
     try:
-        return gymnasium.make(name, disable_env_checker=True)
+        return gymnasium.make(name, disable_env_checker=True, **options)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         why = " ".join(str(error).split()).rstrip(".")
         raise BadInput(f"Gymnasium cannot make {quote(name)}: {why}") from None
@@ -116,6 +117,7 @@ def from_gymnasium(
     label: str,
     roles: tuple[str, ...] = (),
     together: Callable[[int], Any] | None = None,
+    with_pictures: Callable[[], Any] | None = None,
 ) -> HostSource:
     """What makes copies of a Gymnasium environment, with its spaces mapped. `together` makes a
     `gymnasium.vector.VectorEnv` of some; by default each copy is called by itself."""
@@ -134,7 +136,8 @@ def from_gymnasium(
         envs = [made.pop() if made else call(make, label) for _ in range(count)]
         return Lockstep([Host(env, mapping.observe, spec, mapping.to_action) for env in envs])
 
-    return HostSource(label, spec, copies, mapping)
+    pictures = functools.partial(call, with_pictures or make, label)
+    return HostSource(label, spec, copies, mapping, pictures)
 
 
 def longest_episode(env: Any) -> int:

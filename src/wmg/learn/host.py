@@ -31,7 +31,6 @@ from wmg.types import (
     Agent,
     Env,
     EnvSpec,
-    Factors,
     Learner,
     Observation,
     Run,
@@ -227,13 +226,7 @@ def pad(
 
 def empty_env(spec: EnvSpec) -> "Replay":
     """An environment of that spec that shows zeros: enough to start a run."""
-    core = np.zeros(spec.observation.core, np.float32)
-    factors = {
-        name: Factors(jnp.zeros((count, size)), jnp.zeros(count, bool))
-        for name, count, size in spec.observation.factors
-    }
-    image = None if spec.observation.image is None else jnp.zeros(spec.observation.image)
-    seen = Observation(jnp.asarray(core), factors, image)
+    seen = spec.observation.zeros()
     return Replay(pad([seen], [], [], seen, 1), spec)
 
 

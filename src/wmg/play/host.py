@@ -49,6 +49,10 @@ class Mapping(Protocol):
         """The observations of all environments, as a vector environment gives them."""
         ...
 
+    def to_action(self, index: int) -> Any:
+        """What an environment takes for an agent's action."""
+        ...
+
     def to_actions(self, actions: np.ndarray) -> Any:
         """The actions that a vector environment takes."""
         ...
@@ -417,14 +421,18 @@ def evaluate(
     return _Test(as_envs(few), agent, seed, episodes, greedy).play()
 
 
+def episode_seeds(seed: int, episodes: int) -> list[int]:
+    """What the first episodes of a test seed are reset with."""
+    return np.random.SeedSequence((TEST_STREAM, seed)).generate_state(episodes).tolist()
+
+
 class _Test:
     """Held-out episodes in progress. Each environment plays one, then the next nobody has begun."""
 
     def __init__(self, envs: HostEnvs, agent: Agent, seed: int, episodes: int, greedy: bool):
         self.envs, self.agent, self.greedy = envs, agent, greedy
         self.key = test_key(seed)
-        entropy = np.random.SeedSequence((TEST_STREAM, seed))
-        self.seeds: list[int] = entropy.generate_state(episodes).tolist()
+        self.seeds = episode_seeds(seed, episodes)
         self.waiting: Iterator[int] = iter(range(episodes))
         self.episode = np.full(envs.count, -1)
         """Which one each environment plays; -1 when there are none left."""

@@ -1,10 +1,16 @@
-"""An environment that runs on the host, before there are copies of it to play in."""
+"""An environment that runs on the host, before there are copies of it; and episodes of any kind."""
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+from wmg.play import evaluate, host
+from wmg.play.evaluate import Episodes, Show
 from wmg.play.host import HostEnvs, Mapping
-from wmg.types import EnvSpec
+from wmg.types import Agent, Env, EnvSpec
+
+COPIES = 16
+"""Environments of the host that play at the same time in a test."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,4 +23,23 @@ class HostSource:
     copies: Callable[[int], HostEnvs]
     """That many environments, which take their steps together."""
     mapping: Mapping
-    """From what one of them shows to what an agent sees."""
+    """From what one of them shows to what an agent sees, and from its actions to theirs."""
+    with_pictures: Callable[[], Any]
+    """A single Gymnasium environment whose `render` gives pictures, if it can."""
+
+
+def play_episodes(
+    env: Env | HostSource,
+    agent: Agent,
+    seed: int,
+    episodes: int,
+    greedy: bool = False,
+    show: Show | None = None,
+) -> Episodes:
+    """The episodes of a test seed, wherever the environment runs."""
+    if not isinstance(env, HostSource):
+        return evaluate.evaluate(env, agent, seed, episodes, greedy, show)
+    played = host.evaluate(env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy)
+    if show is not None:
+        show("episodes", episodes, episodes)
+    return played

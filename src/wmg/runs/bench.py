@@ -30,7 +30,7 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Training speed of `settings.runs` runs together, with what is needed to read it."""
     task = make_task(settings, None)
     chunk = min(task.spec.max_steps, LONGEST_CHUNK)
-    runs, hyper, advance = task.start(), stack_hypers(settings), task.advance()
+    runs, hyper, advance = task.begin(task.start()), stack_hypers(settings), task.advance()
 
     def go_on(steps: int) -> int:
         nonlocal runs

@@ -1,5 +1,7 @@
 """Tests of a goal while runs are trained: who is tested when, and on which hardware."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,11 +11,14 @@ from jaxtyping import Array, Int
 
 from wmg.config import Config, Goal, Precision
 from wmg.play import evaluate, goal_test
-from wmg.play.goal_test import GoalTest, GoalTester, Play
+from wmg.play.goal_test import GoalTest, GoalTester
 from wmg.play.streams import goal_keys
 from wmg.runs import hardware, xla_options
 from wmg.runs.active_runs import ActiveRuns
 from wmg.types import Agent, Env
+
+Player = Callable[[Env, Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""`goal_test.Play` in any environment: one program for all that have the same shapes."""
 
 
 class Goals:
@@ -71,31 +76,35 @@ def goal_tester(
     env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
 ) -> GoalTester:
     """Tests of the runs of a batch, in the form that suits the hardware."""
+    return tester_by(player(precision, backend), env, goal, runs, backend)
+
+
+def tester_by(
+    play: Player, env: Env, goal: Goal, runs: int, backend: str | None = None
+) -> GoalTester:
+    """The same by a `player` that is there."""
     together = not hardware.on_cpu(backend)
-    lanes = goal_test.LANES if together else goal_test.LANES_ON_CPU
-    play = over_agents(env, lanes, precision, backend)
-    return GoalTester(goal, runs, play, together, jax.device_count())
+    return GoalTester(goal, runs, functools.partial(play, env), together, jax.device_count())
 
 
-def over_agents(
-    env: Env, lanes: int, precision: Precision = "float32", backend: str | None = None
-) -> Play:
-    """The function that plays a block of episodes with each of some agents of a batch."""
+def player(precision: Precision, backend: str | None = None) -> Player:
+    """The function that plays a block of episodes with each of some agents of a batch, in the
+    environment it is given."""
+    cpu = hardware.on_cpu(backend)
+    lanes = goal_test.LANES_ON_CPU if cpu else goal_test.LANES
 
     def play(
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
         key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
         with hardware.products(precision, backend):
-            return evaluate.play_block(
-                env, agent, key, allowed, width, ahead=not hardware.on_cpu(backend)
-            )
+            return evaluate.play_block(env, agent, key, allowed, width, ahead=not cpu)
 
-    if hardware.on_cpu(backend):
+    if cpu:
         one = jax.jit(play, compiler_options=xla_options.for_cpu())
 
         def each(
-            agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
+            env: Env, agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
         ) -> np.ndarray:
             def play_row(index: int) -> np.ndarray:
                 mine = hardware.take_rows(agents, rows[index])
@@ -108,7 +117,7 @@ def over_agents(
     batch = jax.jit(jax.vmap(play, (None, 0, 0, 0)))
 
     def together(
-        agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
+        env: Env, agents: Agent, rows: np.ndarray, keys: np.ndarray, allowed: np.ndarray
     ) -> np.ndarray:
         # Taken and placed beforehand: otherwise each size of a batch would have its own program.
         some = hardware.take_rows(agents, rows), keys, allowed

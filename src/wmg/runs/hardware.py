@@ -27,7 +27,8 @@ from wmg.types import Env, Run, Totals
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
 """Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
-runs or of each."""
+runs or of each. A `Program` does that in the environment it is given."""
+Program = Callable[[Env, Hyper, Run, Any], tuple[Run, Totals]]
 
 
 def take(tree: Tree, rows: Any) -> Tree:
@@ -64,15 +65,19 @@ def computed_precision(precision: Precision) -> Precision:
 
 
 def over_runs(
-    rule: Rule,
-    env: Env,
-    precision: Precision = "float32",
-    backend: str | None = None,
-    kernel: Callable[..., tuple[Run, Totals]] | None = None,
+    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> Advance:
-    """The function that trains a batch of runs by a rule, or by a kernel that does the same."""
-    if kernel is not None:
-        return functools.partial(_split_over_devices, kernel, {}, env)
+    """The function that trains a batch of runs by a rule."""
+    return functools.partial(program(rule, precision, backend), env)
+
+
+def by_kernel(kernel: Program, env: Env) -> Advance:
+    """The same by a kernel, whose result is that of a rule."""
+    return functools.partial(_split_over_devices, kernel, {}, env)
+
+
+def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
+    """The function that trains a batch of runs by a rule, in the environment it is given."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
@@ -82,16 +87,16 @@ def over_runs(
 
     if on_cpu(backend):
         one = jax.jit(advance, compiler_options=xla_options.for_cpu(), donate_argnums=2)
-        return functools.partial(_map_over_cores, one, env)
+        return functools.partial(_map_over_cores, one)
     if rule.spread == "envs":
         one = jax.jit(advance, compiler_options=xla_options.for_gpu(), donate_argnums=2)
-        return functools.partial(_split_environments, one, env)
+        return functools.partial(_split_environments, one)
 
     def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
         one = functools.partial(advance, env, batch="batch")
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
-    return functools.partial(_split_over_devices, mapped, {}, env)
+    return functools.partial(_split_over_devices, mapped, {})
 
 
 def on_cpu(backend: str | None = None) -> bool:

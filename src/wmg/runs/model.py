@@ -14,8 +14,8 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg import registry
 from wmg.config import Config
 from wmg.envs.outside.settings import OutsideEnvSettings
-from wmg.play import evaluate, host
-from wmg.play.source import HostSource
+from wmg.play import evaluate
+from wmg.play.source import HostSource, play_episodes
 from wmg.runs import checkpoint, hardware
 from wmg.settings import EnvSettings
 from wmg.tools import scores
@@ -112,12 +112,7 @@ class Model:
         if not 2 <= episodes <= 10_000_000:
             raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
         with hardware.products(self.config.precision):
-            if isinstance(self.env, HostSource):
-                copies = self.env.copies(min(episodes, HOST_COPIES))
-                played = host.evaluate(copies, self.agent, seed, episodes, greedy)
-            else:
-                test = self.env, self.agent, seed, episodes, greedy
-                played = evaluate.evaluate(*test, show=show)
+            played = play_episodes(self.env, self.agent, seed, episodes, greedy, show)
         return Evaluation(**{**evaluate.summary(self.spec, played), "metric": self.spec.metric})
 
     def save(self, path: pathlib.Path | str, **about: Any) -> None:
@@ -127,6 +122,4 @@ class Model:
         checkpoint.save_model(path, self.agent, self.config, spec, **about)
 
 
-HOST_COPIES = 16
-"""Environments of the host that play at the same time in a test."""
 _act = eqx.filter_jit(act)

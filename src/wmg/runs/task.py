@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg import registry
-from wmg.config import Config, Hyper
+from wmg.config import Config, Hyper, Precision
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.tally import Tallied
 from wmg.learn.a3c import A3C
@@ -27,7 +27,7 @@ from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.runs import hardware, xla_options
-from wmg.runs.goals import goal_tester
+from wmg.runs.goals import Player, player, tester_by
 from wmg.runs.hardware import Advance
 from wmg.settings import AgentSettings, EnvSettings
 from wmg.tools.errors import BadInput
@@ -36,6 +36,8 @@ from wmg.types import Env, EnvSpec, Run
 OnHost = Host | HostEnvs | Sequence[Host | HostEnvs]
 """Environments on the host: single ones, or some that step together, or one of those for each
 run."""
+KEPT = 8
+"""Agents whose compiled programs are kept for the next training in this process."""
 
 
 def rule_for(settings: Config) -> Rule:
@@ -117,9 +119,14 @@ class CompiledTask(Task):
         kernel = self.find_kernel()
         if not hardware.on_cpu():
             self.engine = "XLA" if kernel is None else "window kernel"
-        return hardware.over_runs(
-            self.rule, self.env, self.settings.precision, kernel=kernel and kernel.advance
-        )
+        if kernel is not None:
+            return hardware.by_kernel(kernel.advance, self.env)
+        return functools.partial(_program(self.rule, *self._kept_for()), self.env)
+
+    def _kept_for(self) -> tuple:
+        """What programs are kept for: whom they are made for, and how they are compiled."""
+        options = xla_options.for_cpu() if hardware.on_cpu() else xla_options.for_gpu()
+        return self.settings.agent, self.settings.precision, tuple(options.items())
 
     def find_kernel(self) -> WindowKernel | None:
         """The kernel that trains the runs, or None where XLA does."""
@@ -140,7 +147,23 @@ class CompiledTask(Task):
         settings = self.settings
         if settings.goal is None:
             return None
-        return goal_tester(self.env, settings.goal, settings.runs, settings.precision)
+        return tester_by(_player(*self._kept_for()), self.env, settings.goal, settings.runs)
+
+
+@functools.lru_cache(KEPT)
+def _program(
+    rule: Rule, agent: AgentSettings, precision: Precision, options: tuple
+) -> hardware.Program:
+    """What trains an agent. It is kept, so that training the same agent again compiles nothing."""
+    del agent, options  # programs for them are dropped together
+    return hardware.program(rule, precision)
+
+
+@functools.lru_cache(KEPT)
+def _player(agent: AgentSettings, precision: Precision, options: tuple) -> Player:
+    """What plays the tests of a goal with an agent, kept likewise."""
+    del agent, options
+    return player(precision)
 
 
 class HostTask(Task):

@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg.play.streams import Chance, chance_of, test_key
 from wmg.types import Env, EnvSpec, Observation, Step
+from wmg.viewer.hosted import HostedEpisodes
 
 TEST_SEED = 1
 """That of `wmg eval`, unless told otherwise."""
@@ -27,20 +28,30 @@ def chance(spec: EnvSpec, seed: Int[Array, ""] | int, time: Int[Array, ""] | int
     return chance_of(spec, pkey, ekey, jnp.asarray(time))
 
 
-@jax.jit
-def reset(env: Env, seed: Int[Array, ""] | int) -> tuple[Any, Observation]:
+def reset(env: Env | HostedEpisodes, seed: int) -> tuple[Any, Observation]:
     """The start of an episode."""
+    return env.reset(seed) if isinstance(env, HostedEpisodes) else _reset(env, seed)
+
+
+def step(env: Env | HostedEpisodes, state: Any, action: int, seed: int, time: int) -> Any:
+    """What follows an action at a time."""
+    if isinstance(env, HostedEpisodes):
+        return env.step(state, action)
+    return _step(env, state, action, seed, time)
+
+
+@jax.jit
+def _reset(env: Env, seed: Int[Array, ""] | int) -> tuple[Any, Observation]:
     return env.reset(jax.random.split(episode_key(seed), 3)[0])
 
 
 @jax.jit
-def step(
+def _step(
     env: Env,
     state: Any,
     action: Int[Array, ""] | int,
     seed: Int[Array, ""] | int,
     time: Int[Array, ""] | int,
 ) -> Step:
-    """What follows an action at a time."""
     _, key = chance(env.spec, seed, time)
     return env.step(state, jnp.asarray(action, jnp.int32), key)

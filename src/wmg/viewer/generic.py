@@ -15,7 +15,7 @@ import numpy as np
 from wmg.envs.scenery import Scenery
 from wmg.tools import draw
 from wmg.tools.errors import BadInput
-from wmg.types import Env, Observation
+from wmg.types import Observation
 
 DRAWING = pathlib.Path(__file__).with_name("generic.js")
 KEYS = string.digits + "abcdefghimopqstuvwxyz"
@@ -24,7 +24,7 @@ ACROSS = 10
 """Numbers of the Core in a row."""
 
 
-def scenery_of(env: Env) -> Scenery:
+def scenery_of(env: Any) -> Scenery:
     """The environment's own scenery or, if it has none, the generic one."""
     return env.scene() or Scenery(
         drawing=DRAWING,
@@ -33,7 +33,7 @@ def scenery_of(env: Env) -> Scenery:
     )
 
 
-def describe(env: Env, state: Any, observation: Observation) -> dict[str, Any]:
+def describe(env: Any, state: Any, observation: Observation) -> dict[str, Any]:
     """Picture and numbers. The place of a Factor is its row in the table."""
     picture = picture_of(env, state)
     rows = [] if picture else core_rows(observation)
@@ -53,7 +53,7 @@ def describe(env: Env, state: Any, observation: Observation) -> dict[str, Any]:
     }
 
 
-def picture_of(env: Env, state: Any) -> dict[str, Any] | None:
+def picture_of(env: Any, state: Any) -> dict[str, Any] | None:
     """Size and data of the environment's picture; None if it has no pictures."""
     try:
         picture = env.picture(state)

@@ -21,6 +21,7 @@ from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, count_para
 from wmg.viewer import recording
 from wmg.viewer.chance import chance, reset, step
 from wmg.viewer.generic import scenery_of
+from wmg.viewer.hosted import HostedEpisodes
 from wmg.viewer.recording import FAILED, SOLVED, Thought
 
 
@@ -30,7 +31,7 @@ class Player:
 
     name: str
     agent: Agent
-    env: Env
+    env: Env | HostedEpisodes
     settings: Config
     greedy: bool = False
 
@@ -47,7 +48,7 @@ class Player:
     @functools.cached_property
     def attention_shape(self) -> tuple[int, int, int] | None:
         """Layers, heads and nodes; None for an agent without attention."""
-        attention = jax.eval_shape(_first_step, self.env, self.agent).attention
+        attention = jax.eval_shape(_first_step, self.env.spec, self.agent).attention
         if attention is None:
             return None
         layers, heads, nodes = attention.shape
@@ -75,7 +76,7 @@ class Player:
         if shape is None:
             return False
         on = jax.ShapeDtypeStruct(shape[2:], bool)
-        return jax.eval_shape(_first_attention, self.env, self.agent, on) is not None
+        return jax.eval_shape(_first_attention, self.env.spec, self.agent, on) is not None
 
     def about(self) -> dict[str, Any]:
         """What the page says of the agent, as JSON."""
@@ -94,14 +95,12 @@ class Player:
         return facts | {"attention": {**shape, "memory": kept, "switchable": self.switchable}}
 
 
-def _first_step(env: Env, agent: Agent) -> Output:
-    _, observation = env.reset(jax.random.key(0))
-    return agent(observation, agent.initial_memory())
+def _first_step(spec: EnvSpec, agent: Agent) -> Output:
+    return agent(spec.observation.zeros(), agent.initial_memory())
 
 
-def _first_attention(env: Env, agent: Agent, on: Bool[Array, " nodes"]) -> Any:
-    _, observation = env.reset(jax.random.key(0))
-    return agent.attend_to(observation, agent.initial_memory(), on)
+def _first_attention(spec: EnvSpec, agent: Agent, on: Bool[Array, " nodes"]) -> Any:
+    return agent.attend_to(spec.observation.zeros(), agent.initial_memory(), on)
 
 
 @dataclasses.dataclass(frozen=True)

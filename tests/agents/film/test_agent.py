@@ -11,7 +11,7 @@ from probes import build
 from wmg.agents.film.agent import BatchNorm, convolution, unit_rows
 from wmg.agents.film.settings import FiLMSettings
 from wmg.tools.errors import BadInput
-from wmg.types import EnvSpec, Observation, ObservationSpec, count_parameters
+from wmg.types import EnvSpec, Observation, ObservationSpec, Statistics, count_parameters
 
 WORDS, SIZE = 4, 5
 TINY = EnvSpec(ObservationSpec(WORDS, image=(7, 7, 3)), 4, 64, "success")
@@ -27,7 +27,9 @@ def observe(*words):
 
 def measured(agent):
     """The agent with variances that are not 1, and positive."""
-    seen = jax.tree.map(lambda x: jnp.abs(x) + 0.5, agent.vision.statistics())
+    seen = tuple(
+        Statistics(each.mean, jnp.abs(each.variance) + 0.1) for each in agent.vision.statistics()
+    )
     where = lambda agent: agent.vision.statistics()  # noqa: E731
     return eqx.tree_at(where, agent, seen)
 
@@ -98,6 +100,7 @@ def test_the_agent_reads_looks_remembers_and_decides(agent):
         output = step(agent, seen, memory)
         instruction = plain_instruction(agent.reader, words)
         x = plain_vision(agent.vision, seen.image[None], [instruction], as_seen)[0]
+        assert (x > 0.1).any()
         h, c = plain.lstm_cell(agent.cell, x, h, c)
         logits = plain.linear(agent.policy, np.tanh(plain.linear(agent.actor_hidden, h)))
         value = plain.linear(agent.value, np.tanh(plain.linear(agent.critic_hidden, h)))[0]
