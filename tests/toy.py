@@ -47,6 +47,9 @@ class Plain:
     def observe_all(self, batch):
         return self.observe(batch)
 
+    def to_action(self, action):
+        return action
+
     def to_actions(self, actions):
         return actions
 

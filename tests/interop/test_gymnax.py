@@ -357,7 +357,7 @@ def test_it_does_step_by_step_what_gymnax_does(gymnax, name):
         made = step(own, action, jax.random.clone(inner_key))
         own = made.state
         last = np.ravel(info["final_observation"])
-        np.testing.assert_allclose(last, made.observation.core, rtol=1e-6)
+        np.testing.assert_allclose(last, made.observation.core, rtol=1e-5, atol=1e-6)
         assert float(reward) == pytest.approx(float(made.reward))
         assert bool(terminated) == bool(made.terminated)
         assert bool(truncated and not terminated) == bool(made.truncated)
@@ -368,7 +368,5 @@ def test_it_does_step_by_step_what_gymnax_does(gymnax, name):
 
 @pytest.mark.parametrize("batched", [Batched(), PPO])
 def test_an_agent_trains_on_gymnaxs_cartpole(gymnax, batched):
-    settings = Config(
-        env=None, agent=tiny.AGENT, hyper=HYPER, steps=400, report_every=200, batched=batched
-    )
-    assert train.train(settings, env=wrap(gymnax.make("CartPole-v1"))).finished
+    settings = {"agent": tiny.AGENT, "steps": 400, "report_every": 200, "batched": batched}
+    assert wmg.train(env=gymnax.make("CartPole-v1"), **settings).finished

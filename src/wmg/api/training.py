@@ -11,6 +11,7 @@ from wmg.api.defaults import STEPS, config_for
 from wmg.config import Batched, Config, Goal, Hyper
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
+from wmg.play.check import check_shapes
 from wmg.play.source import HostSource
 from wmg.runs import progress, runfolder
 from wmg.runs import train as trainer
@@ -87,7 +88,10 @@ def experiment(
             "name a preset (wmg.presets() lists them) or give an environment, as env=..."
         )
     else:
-        settings = config_for(own or registry.make_env(named), named, steps)
+        found = own or registry.make_env(named)
+        if isinstance(found, Env):
+            check_shapes(found)  # the defaults depend on rewards
+        settings = config_for(found, named, steps)
     if env is not None:
         settings = dataclasses.replace(settings, env=named)
     if agent is not None:

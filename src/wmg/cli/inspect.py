@@ -9,7 +9,6 @@ from wmg.cli.options import parse
 from wmg.cli.start import split_name
 from wmg.config import Config
 from wmg.envs.outside.settings import OutsideEnvSettings
-from wmg.paper import find_config
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 
@@ -89,4 +88,4 @@ def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):
             return OutsideEnvSettings(name, roles)
-    return find_config(name).env
+    return paper.find_config(name).env

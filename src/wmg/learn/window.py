@@ -15,6 +15,7 @@ See docs/design/0002-deferred-weight-gradients.md.
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -117,7 +118,9 @@ class Use(NamedTuple):
 
     def gradient(self, part: Linear | Blocks, x: Array, dy: Array) -> Any:
         """Gradient of the part, given the stacked inputs and cotangents of the results."""
-        x, dy = (a.reshape(-1, *a.shape[a.ndim - part.bias.ndim :]) for a in (x, dy))
+        rows = dy.ndim - part.bias.ndim
+        many = math.prod(dy.shape[:rows])  # not -1: the Core may have no numbers
+        x, dy = (a.reshape(many, *a.shape[a.ndim - part.bias.ndim :]) for a in (x, dy))
         if not self.back:
             return part.gradient(x, dy)
         gradient = part.gradient(dy, x)  # the inputs of the part are the results

@@ -50,7 +50,7 @@ class Mapping(Protocol):
         ...
 
     def to_action(self, index: int) -> Any:
-        """The action that an environment takes."""
+        """What an environment takes for an agent's action."""
         ...
 
     def to_actions(self, actions: np.ndarray) -> Any:

@@ -23,7 +23,7 @@ class HostSource:
     copies: Callable[[int], HostEnvs]
     """That many environments, which take their steps together."""
     mapping: Mapping
-    """From what they show to what an agent sees, and from its actions to theirs."""
+    """From what one of them shows to what an agent sees, and from its actions to theirs."""
     with_pictures: Callable[[], Any]
     """A single Gymnasium environment whose `render` gives pictures, if it can."""
 
