@@ -11,6 +11,7 @@ from wmg import registry
 from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.agents.wmg.agent import WMG, Older, with_slots
 from wmg.config import Config
+from wmg.play.source import HostSource
 from wmg.runs import checkpoint, hardware, runfolder
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
@@ -80,7 +81,7 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
     return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
 
 
-def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env, Agent]:
+def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env | HostSource, Agent]:
     """The environment and a fitting agent. An agent that does not learn is rebuilt; a trained one
     must have been trained on observations of the same shape."""
     made = registry.make_env(env)
