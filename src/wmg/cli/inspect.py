@@ -4,7 +4,7 @@ import dataclasses
 import json as jsonlib
 from typing import Any
 
-from wmg import paper, registry
+from wmg import registry
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
 from wmg.config import Config

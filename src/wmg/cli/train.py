@@ -107,10 +107,11 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
     folder to go on with."""
     if env or agent:
         from wmg.api import training
+        from wmg.api.defaults import STEPS
 
         steps = option_value(args, "--steps") or ""
-        given = {"steps": int(steps)} if steps.isdecimal() and len(steps) < 10 else {}
-        return training.experiment(name, env, agent, **given)[0]
+        known = steps.isdecimal() and len(steps) < 10  # others are refused with all options
+        return training.experiment(name, env, agent, steps=int(steps) if known else STEPS)[0]
     if name is not None:
         return paper.find_config(name)
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
