@@ -88,4 +88,4 @@ def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):
             return OutsideEnvSettings(name, roles)
-    return paper.find_config(name).env
+    return find_config(name).env

@@ -18,7 +18,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from wmg.play.host import HostEnvs, Lockstep
 from wmg.tools.errors import BadInput, FailedCode
-from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+from wmg.types import Env, EnvSpec, Step
 
 Made = TypeVar("Made")
 
@@ -51,7 +51,7 @@ def check_shapes(env: Env) -> None:
     if not isinstance(made, tuple) or len(made) != 2:
         raise BadInput(f"{name}.reset must return (state, observation), got a {_kind(made)}")
     state, seen = made
-    expected = shape_of(spec.observation)
+    expected = jax.eval_shape(spec.observation.zeros)
     _compare(f"{name}.reset", {"observation": expected}, {"observation": seen})
     action = jax.ShapeDtypeStruct((), jnp.int32)
     step = _trace(env, f"{name}.step", lambda env, *args: env.step(*args), state, action, key)
@@ -77,23 +77,6 @@ def name_of(env: Env | HostEnvs) -> str:
 
 def _kind(value: Any) -> str:
     return f"tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
-
-
-def shape_of(spec: ObservationSpec) -> Observation:
-    """The shapes of an observation."""
-
-    def numbers(*shape: int) -> Any:
-        return jnp.zeros(shape, jnp.float32)
-
-    def make() -> Observation:
-        factors = {
-            name: Factors(numbers(count, size), jnp.zeros(count, bool))
-            for name, count, size in spec.factors
-        }
-        image = None if spec.image is None else numbers(*spec.image)
-        return Observation(numbers(spec.core), factors, image)
-
-    return jax.eval_shape(make)
 
 
 # Functions that are traced
