@@ -4,7 +4,7 @@ import dataclasses
 import json as jsonlib
 from typing import Any
 
-from wmg import registry
+from wmg import paper, registry
 from wmg.cli.options import parse
 from wmg.cli.start import split_name
 from wmg.config import Config
@@ -88,4 +88,4 @@ def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):
             return OutsideEnvSettings(name, roles)
-    return find_config(name).env
+    return paper.find_config(name).env
