@@ -99,6 +99,11 @@ def observe(state: State) -> Observation:
     return Observation(question, {"balls": Factors(balls, state.present & shown)})
 
 
+def four_colours() -> Shelf:
+    """A shelf for `wmg train --env own_environment:four_colours`, with settings by default."""
+    return Shelf(colours=4)
+
+
 registry.register_env(ShelfSettings, Shelf)
 
 CONFIG = Config(
