@@ -3,8 +3,8 @@
     python benchmarks/recurrent_ppo.py gym:CartPole-v1 --other PYTHON --pairs 3 --out FILE.json
 
 Both learn in 16 copies of the environment, in turns on the same machine: a ratio of each pair, and
-the median. `--other` is the Python of an environment with what benchmarks/suite-requirements.txt lists;
-this script calls itself there. RecurrentPPO has its defaults, with MlpLstmPolicy or, for
+the median. `--other` is the Python of an environment with what the file suite-requirements.txt
+beside this one lists; the script calls itself there. RecurrentPPO has its defaults, with MlpLstmPolicy or, for
 dictionaries, MultiInputLstmPolicy.
 """
 

@@ -27,7 +27,11 @@ BAD = {
         "there is no preset 'pathfinding/wgm'; did you mean 'pathfinding/wmg'?",
     ),
     "unlike any preset": (["train", "x"], "there is no preset 'x'; wmg list shows them"),
-    "no preset": (["train"], "name a preset (wmg list shows them), an environment"),
+    "no preset": (
+        ["train"],
+        "name a preset (wmg list shows them), an environment with --env, or a folder with "
+        "--resume or --from",
+    ),
     "target": (
         ["reproduce", "depth-baseline"],
         "there is no target 'depth-baseline'; did you mean 'depth-baselines'?",

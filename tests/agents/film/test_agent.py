@@ -176,3 +176,16 @@ def test_an_observation_without_a_large_enough_image_is_refused(observation, mes
     with pytest.raises(BadInput) as refusal:
         build(SETTINGS, EnvSpec(observation, 7, 64, "success"))
     assert str(refusal.value) == message
+
+
+def test_what_was_not_acted_on_is_not_measured(agent):
+    many = [observe() for _ in range(9)]
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *many)
+    valid = np.arange(9) % 3 > 0
+    acted_on = jax.tree.map(lambda leaf: leaf[valid], batch)
+    measure = jax.jit(lambda agent, *seen: agent.after_round(*seen).vision.statistics())
+    found = measure(agent, batch, jnp.asarray(valid))
+    for one, other in zip(*map(jax.tree.leaves, (found, measure(agent, acted_on))), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    everything = measure(agent, batch)
+    assert np.abs(everything[0].mean - found[0].mean).max() > 1e-3
