@@ -4,7 +4,8 @@
 
 Both learn in 16 copies of the environment, in turns on the same machine: a ratio of each pair, and
 the median. `--other` is the Python of an environment with what the file suite-requirements.txt
-beside this one lists; the script calls itself there. RecurrentPPO has its defaults, with MlpLstmPolicy or, for
+beside this one lists; the script calls itself there. RecurrentPPO has its defaults, with
+MlpLstmPolicy or, for
 dictionaries, MultiInputLstmPolicy.
 """
 

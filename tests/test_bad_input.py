@@ -22,6 +22,7 @@ CNN = ["train", "babyai/level1/cnn-gru"]
 BAD = {
     # what there is not
     "command": (["frob"], "there is no command 'frob'; there are train, eval,"),
+    "command with a typo": (["trian"], "there is no command 'trian'; did you mean 'train'?"),
     "preset": (
         ["train", "pathfinding/wgm"],
         "there is no preset 'pathfinding/wgm'; did you mean 'pathfinding/wmg'?",
