@@ -1,20 +1,25 @@
-"""wmg as a library: train an agent in memory, then play held-out episodes with it.
+"""wmg as a library: train an agent, play fresh episodes with it, save it, and use it step by step.
 
-A few thousand steps only, so that it ends within seconds: the score is not far from chance.
-Raise `steps` to 400,000 to see it learn.
+The agent learns BabyAI's GoToObj ("go to the blue key"), in a minute or two on two cores. Training
+stops as soon as 99% of fresh episodes are solved.
 """
 
-from wmg import registry
-from wmg.agents.wmg.settings import WMGSettings
-from wmg.config import Config
-from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.play import evaluate
-from wmg.runs import train
+import jax
 
-settings = Config(
-    env=PathfindingSettings(nodes=4), agent=WMGSettings(slots=6, layers=2), steps=20_000
-)
-result = train.train(settings)
-env = registry.make_env(settings.env)
-played = evaluate.evaluate(env, result.agent, seed=1, episodes=1000)
-print(evaluate.summary(env.spec, played))
+import wmg
+
+result = wmg.train("babyai/level1/wmg-factored", steps=5_000)
+print(result.evaluate(episodes=1_000))
+result.save("mine.safetensors")
+
+model = wmg.load("mine.safetensors")
+state, observation = model.env.reset(jax.random.key(0))
+memory, taken = None, []
+for key in jax.random.split(jax.random.key(1), model.spec.max_steps):
+    action, memory = model.act(observation, memory, key)
+    step = model.env.step(state, action, key)
+    state, observation = step.state, step.observation
+    taken.append(int(action))
+    if step.done:
+        break
+print(f"actions of one episode: {taken}; solved: {bool(step.success)}")
