@@ -107,7 +107,10 @@ def code_lines(text):
 
 def test_a_users_own_parts_need_few_lines_besides_the_environment():
     after = {
-        name: BLOCKS[i + 1] for i, block in enumerate(BLOCKS) for name in FILES if block == FILES[name]
+        name: BLOCKS[i + 1]
+        for i, block in enumerate(BLOCKS)
+        for name in FILES
+        if block == FILES[name]
     }
     assert len(code_lines(after["market.py"])) <= 5
     assert len(code_lines(after["coins.py"])) <= 3

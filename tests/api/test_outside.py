@@ -11,6 +11,7 @@ from api.test_training import SMALL
 import wmg
 from wmg.api import defaults
 from wmg.cli import main
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
 from wmg.play.source import HostSource
 from wmg.runs import runfolder
@@ -60,7 +61,9 @@ def test_a_model_acts_on_what_the_environment_shows(folder):
     assert int(model.act(seen, memory)[0]) in (0, 1)
 
 
-@pytest.mark.parametrize("given", [toy.Toy, toy.Toy(), lambda: toy.Toy()], ids=str)
+@pytest.mark.parametrize(
+    "given", [toy.Toy, toy.Toy(), lambda: toy.Toy()], ids=["class", "object", "function"]
+)
 def test_a_class_an_object_and_a_function_are_the_same_environment(given):
     result = wmg.train(env=given, **SMALL)
     assert result.spec.metric == "return" and len(result.steps) == 2
@@ -120,3 +123,13 @@ def test_what_cannot_be_copied_says_what_to_give():
 
     with pytest.raises(BadInput, match=r"cannot be copied.*give its class"):
         outside.adapt(Stuck(), "stuck").copies(3)
+
+
+def test_copies_may_step_as_gymnasiums_own_vector_does():
+    plain, vector = (
+        wmg.train(env=OutsideEnvSettings("gym:CartPole-v1", vector=mode), **SMALL)
+        for mode in ("none", "sync")
+    )
+    np.testing.assert_array_equal(plain.scores, vector.scores)
+    with pytest.raises(BadInput, match="vector = sync is for environments named gym:ID, not toy"):
+        wmg.train(env=OutsideEnvSettings("toy:Toy", vector="sync"))
