@@ -4,6 +4,7 @@ import dataclasses
 import importlib.resources
 import pathlib
 import re
+from typing import Any
 
 import jax
 
@@ -11,11 +12,10 @@ from wmg import registry
 from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.agents.wmg.agent import WMG, Older, with_slots
 from wmg.config import Config
-from wmg.play.source import HostSource
 from wmg.runs import checkpoint, hardware, runfolder
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env
+from wmg.types import Agent
 
 MOST_SLOTS = 65_536
 SHIPPED = pathlib.Path(str(importlib.resources.files("wmg.runs") / "shipped"))
@@ -81,8 +81,8 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
     return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
 
 
-def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env | HostSource, Agent]:
-    """The environment and a fitting agent. An agent that does not learn is rebuilt; a trained one
+def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Any, Agent]:
+    """The environment (an `Env` or a `HostSource`) and a fitting agent. An agent that does not learn is rebuilt; a trained one
     must have been trained on observations of the same shape."""
     made = registry.make_env(env)
     new = settings.agent.for_env(env)
