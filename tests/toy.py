@@ -50,9 +50,6 @@ class Plain:
     def to_action(self, action):
         return action
 
-    def to_action(self, index):
-        return index
-
     def to_actions(self, actions):
         return actions
 
