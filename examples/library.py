@@ -1,7 +1,7 @@
 """wmg as a library: train an agent, play fresh episodes with it, save it, and use it step by step.
 
-The agent learns BabyAI's GoToObj ("go to the blue key"), in a minute or two on two cores. Training
-stops as soon as 99% of fresh episodes are solved.
+The agent learns BabyAI's GoToObj ("go to the blue key"). Training stops as soon as it solves 99% of
+10,000 fresh episodes.
 """
 
 import jax
