@@ -31,7 +31,9 @@ def row(env: str, runs: list[dict]) -> str:
     """An environment's row."""
     runs = sorted(runs, key=lambda data: data["seed"])
     share = runs[0]["measured"] == "success"
-    shown = [f"{100 * data['reached']:.1f}%" if share else f"{data['reached']:.4g}" for data in runs]
+    shown = [
+        f"{100 * data['reached']:.1f}%" if share else f"{data['reached']:.4g}" for data in runs
+    ]
     asked = f"{100 * runs[0]['asked']:g}% solved" if share else f"a return of {runs[0]['asked']:g}"
     holds = sum(data["holds"] for data in runs)
     minutes = statistics.median(data["seconds"] for data in runs) / 60
