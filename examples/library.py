@@ -1,7 +1,7 @@
 """wmg as a library: train an agent, play fresh episodes with it, save it, and use it step by step.
 
-The agent learns BabyAI's GoToObj ("go to the blue key"), in a minute or two on two cores. Training
-stops as soon as 99% of fresh episodes are solved.
+The agent learns BabyAI's GoToObj ("go to the blue key"). Training stops as soon as it solves 99% of
+10,000 fresh episodes.
 """
 
 import jax
@@ -13,13 +13,15 @@ print(result.evaluate(episodes=1_000))
 result.save("mine.safetensors")
 
 model = wmg.load("mine.safetensors")
-state, observation = model.env.reset(jax.random.key(0))
-memory, taken = None, []
-for key in jax.random.split(jax.random.key(1), model.spec.max_steps):
-    action, memory = model.act(observation, memory, key)
-    step = model.env.step(state, action, key)
-    state, observation = step.state, step.observation
-    taken.append(int(action))
-    if step.done:
-        break
-print(f"actions of one episode: {taken}; solved: {bool(step.success)}")
+env = model.env
+assert isinstance(env, wmg.Env)  # not one of Gymnasium's
+key = jax.random.key(1)
+state, observation = env.reset(jax.random.key(0))
+memory, actions, done = None, [], False
+while not done:
+    key, akey, skey = jax.random.split(key, 3)
+    action, memory = model.act(observation, memory, akey)
+    step = env.step(state, action, skey)
+    state, observation, done = step.state, step.observation, bool(step.done)
+    actions.append(int(action))
+print(f"actions of one episode: {actions}")

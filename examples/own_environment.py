@@ -17,13 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from wmg import registry
-from wmg.agents.wmg.settings import WMGSettings
-from wmg.config import Config, Hyper
-from wmg.play import evaluate
-from wmg.runs import train
+import wmg
 from wmg.settings import EnvSettings
-from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
 LEFT, RIGHT = range(2)
 
@@ -48,22 +43,22 @@ class State(eqx.Module):
     time: Int[Array, ""]
 
 
-class Shelf(Env[State]):
+class Shelf(wmg.Env[State]):
     """See the module's docstring. Actions: 0 left, 1 right. A right answer pays 1."""
 
     colours: int = eqx.field(static=True)
 
     @property
-    def spec(self) -> EnvSpec:
+    def spec(self) -> wmg.EnvSpec:
         balls = ("balls", self.colours, self.colours + 1)
-        return EnvSpec(
-            observation=ObservationSpec(core=self.colours, factors=(balls,)),
+        return wmg.EnvSpec(
+            observation=wmg.ObservationSpec(core=self.colours, factors=(balls,)),
             actions=2,
             max_steps=2,
             metric="success",
         )
 
-    def reset(self, key: PRNGKeyArray) -> tuple[State, Observation]:
+    def reset(self, key: PRNGKeyArray) -> tuple[State, wmg.Observation]:
         okey, ckey, skey = jax.random.split(key, 3)
         order = jax.random.permutation(okey, self.colours)
         count = jax.random.randint(ckey, (), 2, self.colours + 1)
@@ -75,11 +70,11 @@ class Shelf(Env[State]):
         )
         return state, observe(state)
 
-    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> Step[State]:
+    def step(self, state: State, action: Int[Array, ""], key: PRNGKeyArray) -> wmg.Step[State]:
         del key  # all chance was in the reset
         after = eqx.tree_at(lambda s: s.time, state, state.time + 1)
         right = (state.time == 1) & (action == state.sides[state.asked])
-        return Step(
+        return wmg.Step(
             state=after,
             observation=observe(after),
             reward=right.astype(jnp.float32),
@@ -89,14 +84,14 @@ class Shelf(Env[State]):
         )
 
 
-def observe(state: State) -> Observation:
+def observe(state: State) -> wmg.Observation:
     """The balls in the first step; the colour that is asked about in the second."""
     shown = state.time == 0
     colours = len(state.sides)
     question = jnp.where(shown, 0.0, jax.nn.one_hot(state.asked, colours))
     side = jnp.where(state.sides == RIGHT, 1.0, -1.0)
     balls = jnp.concatenate([jnp.eye(colours), side[:, None]], axis=1)
-    return Observation(question, {"balls": Factors(balls, state.present & shown)})
+    return wmg.Observation(question, {"balls": wmg.Factors(balls, state.present & shown)})
 
 
 def four_colours() -> Shelf:
@@ -104,24 +99,22 @@ def four_colours() -> Shelf:
     return Shelf(colours=4)
 
 
-registry.register_env(ShelfSettings, Shelf)
+wmg.register_env(ShelfSettings, Shelf)
 
-CONFIG = Config(
+CONFIG = wmg.Config(
     env=ShelfSettings(),
-    agent=WMGSettings(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
-    hyper=Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
+    agent=wmg.WMGSettings(slots=1, memo_size=16, layers=2, heads=2, head_size=16, hidden=16),
+    hyper=wmg.Hyper(learning_rate=3e-4, discount=0.9, entropy=0.02),
     steps=100_000,
     report_every=20_000,
 )
 
 
 def main() -> None:
-    result = train.train(
+    result = wmg.train(
         CONFIG, show=lambda at: print(f"{at.steps:7,} steps, {at.scores[0]:5.1f}% right")
     )
-    env = registry.make_env(CONFIG.env)
-    played = evaluate.evaluate(env, result.agent, seed=1, episodes=1000)
-    score = evaluate.summary(env.spec, played)["score"]
+    score = result.evaluate(episodes=1000).score
     print(f"1,000 new episodes: {score:.1f}% right (guessing: 50%)")
 
 

@@ -82,8 +82,8 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
 
 
 def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Any, Agent]:
-    """The environment (an `Env` or a `HostSource`) and a fitting agent. An agent that does not learn is rebuilt; a trained one
-    must have been trained on observations of the same shape."""
+    """The environment (an `Env` or a `HostSource`) and a fitting agent. An agent that does not
+    learn is rebuilt; a trained one must have been trained on observations of the same shape."""
     made = registry.make_env(env)
     new = settings.agent.for_env(env)
 
