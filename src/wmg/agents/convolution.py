@@ -40,5 +40,12 @@ def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
     return _larger(rows[:, 0], rows[:, 1])
 
 
+def largest(x: Float[Array, "w h channels"]) -> Float[Array, " channels"]:
+    """The largest of all cells; the first of equal ones has the gradient, as in `pool`."""
+    cells = x.reshape(-1, x.shape[-1])
+    first = jnp.arange(len(cells))[:, None] == cells.argmax(0)
+    return jnp.where(first, cells, 0).sum(0)
+
+
 def _larger(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.where(b > a, b, a)
