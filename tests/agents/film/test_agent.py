@@ -25,7 +25,7 @@ def observe(*words):
     return Observation(jnp.asarray(words or draw.integers(0, 6, WORDS), jnp.float32), image=image)
 
 
-def stacked(many):
+def stacked(many: list[Observation]) -> Observation:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *many)
 
 
