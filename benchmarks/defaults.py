@@ -3,7 +3,7 @@
     python benchmarks/defaults.py --tasks cartpole shelf --seeds 0 1 2 3 4 --out results/defaults
 
 Each run is `wmg.train(env=..., seed=...)` and nothing else. Afterwards 1,000 fresh episodes are
-played. There is one file of JSON for each task and seed; a run whose file is there is not run again.
+played. There is one file of JSON for each task and seed; a run that has its file is left out.
 The tasks of POPGym need the package `popgym`.
 """
 

@@ -10,11 +10,13 @@ from wmg.envs.babyai.settings import BabyAISettings
 from wmg.interop import minigrid
 from wmg.play import evaluate
 from wmg.runs import models
+from wmg.types import Env
 
 LEVEL, EPISODES = "GoToLocal", 200
 
 agent, settings = models.find(sys.argv[1] if sys.argv[1:] else "random")
 env, agent = models.fit(agent, settings, BabyAISettings(level=LEVEL))
+assert isinstance(env, Env)
 played = {
     "compiled": evaluate.evaluate(env, agent, seed=1, episodes=EPISODES),
     "minigrid": minigrid.evaluate(agent, f"BabyAI-{LEVEL}-v0", seed=1, episodes=EPISODES),

@@ -22,12 +22,17 @@ CNN = ["train", "babyai/level1/cnn-gru"]
 BAD = {
     # what there is not
     "command": (["frob"], "there is no command 'frob'; there are train, eval,"),
+    "command with a typo": (["trian"], "there is no command 'trian'; did you mean 'train'?"),
     "preset": (
         ["train", "pathfinding/wgm"],
         "there is no preset 'pathfinding/wgm'; did you mean 'pathfinding/wmg'?",
     ),
     "unlike any preset": (["train", "x"], "there is no preset 'x'; wmg list shows them"),
-    "no preset": (["train"], "name a preset (wmg list shows them), or a folder"),
+    "no preset": (
+        ["train"],
+        "name a preset (wmg list shows them), an environment with --env, or a folder with "
+        "--resume or --from",
+    ),
     "target": (
         ["reproduce", "depth-baseline"],
         "there is no target 'depth-baseline'; did you mean 'depth-baselines'?",

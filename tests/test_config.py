@@ -71,7 +71,7 @@ REFUSED = {
     '{"t_maximum": 3}': ("run.json", "t_maximum"),
     '{"hyper": {"learningrate": 1}}': ("run.json.hyper", "learningrate"),
     '{"agent": {"name": "wmg", "slot": 1}}': ("run.json.agent", "slot"),
-    '{"agent": {"name": "lstm"}}': ("run.json.agent", "lstm"),
+    '{"agent": {"name": "perceptron"}}': ("run.json.agent", "perceptron"),
     '{"agent": {"name": ["wmg"]}}': ("run.json.agent", "['wmg']"),
     '{"agent": "wmg"}': ("run.json.agent", "wmg"),
     '{"agent": 3}': ("run.json.agent", "3"),

@@ -203,10 +203,12 @@ class Learner(Agent[Memory]):
         room for this share of all Factors, on average over the observations given together."""
         return self
 
-    def after_round(self, observation: Observation) -> "Learner[Memory]":
+    def after_round(
+        self, observation: Observation, valid: Bool[Array, " steps"] | None = None
+    ) -> "Learner[Memory]":
         """The agent once PPO has learned from a round with these observations, along a first axis:
-        itself, unless it measures its activations."""
-        del observation
+        itself, unless it measures its activations. Those that are not `valid` were not acted on."""
+        del observation, valid
         return self
 
     @abc.abstractmethod

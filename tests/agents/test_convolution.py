@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wmg.agents.convolution import patches, patches_around, pool
+from wmg.agents.convolution import largest, patches, patches_around, pool
 
 draw = np.random.default_rng(0)
 
@@ -46,3 +46,15 @@ def pooled(x):
 def test_pooling_leaves_out_an_odd_row_and_column():
     x = draw.normal(size=(5, 7, 2)).astype(np.float32)
     np.testing.assert_array_equal(pool(jnp.asarray(x)), pooled(x).astype(np.float32))
+
+
+def test_the_largest_of_all_cells_is_taken_channel_by_channel():
+    x = draw.normal(size=(3, 4, 5)).astype(np.float32)
+    np.testing.assert_array_equal(largest(jnp.asarray(x)), x.max((0, 1)))
+
+
+@pytest.mark.parametrize("reduce", [pool, largest])
+def test_one_of_the_cells_that_are_largest_has_the_whole_gradient(reduce):
+    x = jnp.asarray([[0.0, 3.0], [3.0, 3.0]])[..., None]
+    gradient = jax.grad(lambda x: reduce(x).sum())(x)[..., 0]
+    np.testing.assert_array_equal(gradient, [[0, 1], [0, 0]])

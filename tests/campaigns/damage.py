@@ -255,7 +255,8 @@ def read_log(path: pathlib.Path) -> None:
 
 def read_result(path: pathlib.Path) -> None:
     result = result_file.read(path)
-    result_file.precision_of(result), result_file.commit_of(result)
+    result_file.precision_of(result)
+    result_file.commit_of(result)
     if result_file.has_tests(result):
         result_file.tests_of(result)
 

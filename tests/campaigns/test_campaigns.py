@@ -73,10 +73,9 @@ def test_the_page_has_what_was_tested_with_which_versions():
             in page
         )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    pythons = {data["python"].rpartition(".")[0] for data in tested}
-    assert {f"Programming Language :: Python :: {python}" for python in pythons} == {
-        one for one in project["classifiers"] if "Python :: 3" in one
-    }
+    for data in tested:
+        python = data["python"].rpartition(".")[0]
+        assert f"Programming Language :: Python :: {python}" in project["classifiers"]
 
 
 def test_a_model_whose_checksum_is_not_looked_at_is_found(tmp_path, monkeypatch):

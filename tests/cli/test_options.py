@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from wmg import config, paper
-from wmg.cli.options import UNPREFIXED, parse
+from wmg.cli.options import UNPREFIXED, parse, whole
 from wmg.cli.train import TrainOptions
 
 
@@ -172,3 +172,14 @@ def test_a_preset_written_as_options_is_read_back(preset):
     assert parse(TrainOptions, list(as_args(wanted)), "wmg train", config=blank) == TrainOptions(
         wanted
     )
+
+
+@pytest.mark.parametrize(("word", "number"), [("1e6", 1_000_000), ("25e3", 25_000), ("7", 7)])
+def test_whole_numbers_may_be_written_with_an_exponent(word, number):
+    assert whole(word) == number
+
+
+@pytest.mark.parametrize("word", ["1.5e1", "1e-3", "e6", "1e", "1e400"])
+def test_other_words_are_no_whole_numbers(word):
+    with pytest.raises(ValueError):
+        whole(word)

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from wmg import registry
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.settings import EnvSettings
 from wmg.viewer import generic
 from wmg.viewer.page_files import page_files
 
-NAMES = pytest.mark.parametrize("name", sorted(registry.OWN["env"]))
+OURS = sorted(registry.OWN["env"] - {OutsideEnvSettings.name})
+"""Settings of "outside" are no environment by themselves: they name one."""
+NAMES = pytest.mark.parametrize("name", OURS)
 
 
 def make(name):
@@ -55,3 +58,10 @@ def page_keys(script):
 def test_its_label_begins_with_its_title(name):
     settings = registry.settings_class(EnvSettings, name)()
     assert settings.label.startswith(settings.title)
+
+
+@pytest.mark.parametrize(
+    ("path", "label"), [("gym:CartPole-v1", "CartPole-v1"), ("own:Bag", "own:Bag")]
+)
+def test_an_environment_from_outside_is_called_what_it_is_called_there(path, label):
+    assert OutsideEnvSettings(path).label == label

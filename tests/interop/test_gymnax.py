@@ -262,7 +262,9 @@ class Continuous(Walk):
 
 class Bare(Walk):
     num_actions = None
-    action_space = None
+
+    def __init__(self):
+        self.action_space = None
 
 
 class Failing(Walk):

@@ -159,9 +159,15 @@ def test_only_the_first_episode_of_a_run_is_seeded():
     assert first == SETTINGS.seed and others and set(others) == {None}
 
 
-@pytest.mark.parametrize("change", [{"env": PathfindingSettings()}, {"goal": config.Goal()}])
-def test_what_a_host_cannot_do_is_refused(change):
-    with pytest.raises(BadInput, match="training on the host takes settings whose env and goal"):
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"env": PathfindingSettings()}, "of your own goes with settings whose env is None"),
+        ({"goal": config.Goal()}, r"on the host there are no tests of a goal, got goal = Goal\("),
+    ],
+)
+def test_what_a_host_cannot_do_is_refused(change, sentence):
+    with pytest.raises(BadInput, match=sentence):
         train.train(dataclasses.replace(SETTINGS, **change), env=copied(Walk()))
 
 
@@ -343,5 +349,5 @@ def test_scores_are_mean_returns_of_whole_episodes():
 
     counted = Host(Counted(), toy.Plain().observe, toy.SPEC)
     result = train.train(dataclasses.replace(TOY, report_every=96), env=counted)
-    assert result.metric == "return"
+    assert result.spec.metric == "return"
     np.testing.assert_allclose(result.scores, [[np.mean(ends)]], rtol=1e-5)

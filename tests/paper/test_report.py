@@ -183,7 +183,7 @@ def test_training_episodes_are_reported_where_results_count_them(race, tmp_path)
     write_race(counted, "wmg", 0, crossings, seed=0, about={"episodes": episodes})
     data = report.report("race", RACE, counted)
     assert data["cells"]["wmg"]["episodes"] == 90
-    line = "Thousands of training episodes until then, medians: WMG: 90.0."
+    line = "Thousands of training episodes until then, medians: WMG: 90.00."
     assert line in report.markdown(data).splitlines()
 
 

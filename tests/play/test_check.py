@@ -1,5 +1,6 @@
 """Each mistake in an environment of one's own, and the sentence that says it."""
 
+import importlib
 import sys
 
 import equinox as eqx
@@ -271,8 +272,7 @@ def test_an_episode_on_the_host_that_is_longer_than_promised_is_refused():
 @pytest.fixture
 def shelf(monkeypatch, request):
     monkeypatch.syspath_prepend(str(request.config.rootpath / "examples"))
-    import own_environment
-
+    own_environment = importlib.import_module("own_environment")
     yield own_environment.Shelf(3)
     registry.ENVS.pop(own_environment.ShelfSettings.name, None)
     sys.modules.pop("own_environment", None)

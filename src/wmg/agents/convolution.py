@@ -28,7 +28,24 @@ def patches_around(x: Float[Array, "w h channels"], side: int) -> Float[Array, "
 
 
 def pool(x: Float[Array, "w h channels"]) -> Float[Array, "w//2 h//2 channels"]:
-    """The largest of every 2x2 block; an odd last row or column is left out."""
+    """The largest of every 2x2 block; an odd last row or column is left out.
+
+    The first of equal ones has the gradient, as in PyTorch. JAX's `max` divides the gradient by
+    the number of those that equal the maximum. XLA may compute them once more for that, and round
+    otherwise: then none is equal, and the gradient is not finite.
+    """
     width, height = (side // 2 for side in x.shape[:2])
     blocks = x[: 2 * width, : 2 * height].reshape(width, 2, height, 2, -1)
-    return blocks.max((1, 3))
+    rows = _larger(blocks[:, :, :, 0], blocks[:, :, :, 1])
+    return _larger(rows[:, 0], rows[:, 1])
+
+
+def largest(x: Float[Array, "w h channels"]) -> Float[Array, " channels"]:
+    """The largest of all cells; the first of equal ones has the gradient, as in `pool`."""
+    cells = x.reshape(-1, x.shape[-1])
+    first = jnp.arange(len(cells))[:, None] == cells.argmax(0)
+    return jnp.where(first, cells, 0).sum(0)
+
+
+def _larger(a: Float[Array, "*shape"], b: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    return jnp.where(b > a, b, a)

@@ -6,9 +6,8 @@ import os
 import pathlib
 import shlex
 
-from wmg import paper
 from wmg.cli.options import UNPREFIXED, parse
-from wmg.cli.start import prepare_jax, require_new, split_name, threads_for
+from wmg.cli.start import find_config, prepare_jax, require_new, split_name, threads_for
 from wmg.config import Config
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -50,7 +49,7 @@ def run(args: list[str]) -> int:
     """`wmg bench [PRESET] ...`"""
     command = command_line(args)
     name, args = split_name(args)
-    base = paper.find_config(name or "pathfinding/wmg")
+    base = find_config(name or "pathfinding/wmg")
     options = parse(BenchOptions, args, "wmg bench [PRESET]", config=base)
     if options.at_once is not None and not options.env_only:
         raise BadInput("--at-once says how many environments there are: it needs --env-only")

@@ -6,6 +6,7 @@ to, so that `wmg --help` is instant.
 """
 
 import contextlib
+import difflib
 import importlib
 import io
 import os
@@ -105,7 +106,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         if args[0] not in COMMANDS:
-            raise BadInput(f"there is no command {quote(args[0])}; there are {', '.join(COMMANDS)}")
+            close = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(COMMANDS)}"
+            raise BadInput(f"there is no command {quote(args[0])}; {hint}")
         return importlib.import_module(f"wmg.cli.{args[0]}").run(args[1:])
     except BadInput as error:
         if isinstance(error, FailedCode):

@@ -115,10 +115,18 @@ class Option(argparse.Action):
             wanted = f"one of {', '.join(map(repr, self.words))}"
         else:
             try:
-                return self.kind(word)
+                return whole(word) if self.kind is int else self.kind(word)
             except ValueError:  # no number, or an integer of more digits than Python reads
                 wanted += " of fewer digits" if word.isdecimal() else ""
         raise BadInput(f"{self.option_strings[0]} must be {wanted}, got {quote(word)}")
+
+
+def whole(word: str) -> int:
+    """A whole number, which may be written as 1e6."""
+    if not re.fullmatch(r"\d{1,9}e\d{1,2}", word):
+        return int(word)
+    digits, _, zeros = word.partition("e")
+    return int(digits) * 10 ** int(zeros)
 
 
 def add_options(

@@ -8,7 +8,7 @@ import pathlib
 import sys
 from typing import Any
 
-from wmg import registry
+from wmg import paper, registry
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
@@ -39,6 +39,15 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSetti
     assert settings.env is not None  # or there would be no agent
     shown = settings.env if settings.agent.learns else named_env(args)
     return agent, settings, shown.held_out()
+
+
+def find_config(name: str) -> Config:
+    """A preset, the `Config` at an import path, or the defaults for gym:ID."""
+    if not name.startswith("gym:"):
+        return paper.find_config(name)
+    from wmg.api import training
+
+    return training.experiment(None, name, None)[0]
 
 
 def option_value(args: list[str], flag: str) -> str | None:

@@ -9,9 +9,9 @@ import re
 import sys
 from typing import Any, Literal
 
-from wmg import paper
 from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
+    find_config,
     option_value,
     prepare_jax,
     remark_on,
@@ -113,13 +113,13 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
         known = steps.isdecimal() and len(steps) < 10  # others are refused with all options
         return training.experiment(name, env, agent, steps=int(steps) if known else STEPS)[0]
     if name is not None:
-        return paper.find_config(name)
+        return find_config(name)
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
         return runfolder.read_config(pathlib.Path(folder))
     if {"-h", "--help"} & set(args):
-        return paper.find_config("pathfinding/wmg")
+        return find_config("pathfinding/wmg")
     raise BadInput(
         "name a preset (wmg list shows them), an environment with --env, or a folder with "
         "--resume or --from"

@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from wmg import paper
 from wmg.cli.options import parse
-from wmg.cli.start import prepare_jax, require_new, split_name
+from wmg.cli.start import find_config, prepare_jax, require_new, split_name
 from wmg.config import Config
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -179,7 +178,7 @@ def create(args: list[str]) -> int:
     options = parse(CreateOptions, args, "wmg tune create PRESET")
     if preset is None:
         raise BadInput("name a preset to tune; wmg list shows them")
-    settings = changed(paper.find_config(preset), options)
+    settings = changed(find_config(preset), options)
     check_counts(options, runs=1, n_init=0, beat=1, seed=0)
     from wmg.tuner import objective, space, study
 

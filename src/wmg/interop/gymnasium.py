@@ -138,8 +138,12 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         """
         _refuse_fork()
         mask = self._read_mask((options or {}).get("reset_mask"))
-        seeds = None if seed is None or isinstance(seed, int) else self._read_seeds(seed)
-        super().reset(seed=seed if seeds is None else _join(seeds))
+        if seed is None or isinstance(seed, int):
+            seeds, one = None, seed
+        else:
+            seeds = self._read_seeds(seed)
+            one = _join(seeds)
+        super().reset(seed=one)
         if seed is not None or self._key is None:
             self._key = _draw_key(self.np_random)
         if seeds is None:

@@ -150,7 +150,8 @@ class PPO(Rule):
         finite stays as it was before the round, and is marked as diverged."""
         windows = self.prepare(run.agent, scene, memory, rollout, hyper)
         learned, figures = self.learn(run, windows, lkey, hyper)
-        measured = learned.agent.after_round(jax.tree.map(_merge, windows.rollout.observation))
+        seen = windows.rollout.observation, windows.rollout.valid
+        measured = learned.agent.after_round(*jax.tree.map(_merge, seen))
         totals = totals_of(windows.rollout, figures)
         agent, optimizer, scene, steps, totals = keep_if(
             ~learned.diverged,

@@ -288,11 +288,11 @@ UNTUNED = {
 
 REPLICATED = read_table("""
     level   published_episodes  episodes  interactions
-    level1  -                   19        333
-    level2  17                  16        282
-    level3  297                 283       3674
-    level4  1008                1064      16422
-    level5  1545                1557      25574
+    level1  -                   19.0      333.0
+    level2  17.0                16.0      282.0
+    level3  297.0               283.0     3674.0
+    level4  1008.0              1064.0    16422.0
+    level5  1545.0              1557.0    25574.0
     """)
 """Table 15: thousands until BabyAI's own baseline solves 99%; replicated ones are medians of 10."""
 

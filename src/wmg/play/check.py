@@ -18,7 +18,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from wmg.play.host import HostEnvs, Lockstep
 from wmg.tools.errors import BadInput, FailedCode
-from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
+from wmg.types import Env, EnvSpec, Step
 
 Made = TypeVar("Made")
 
@@ -51,7 +51,7 @@ def check_shapes(env: Env) -> None:
     if not isinstance(made, tuple) or len(made) != 2:
         raise BadInput(f"{name}.reset must return (state, observation), got a {_kind(made)}")
     state, seen = made
-    expected = shape_of(spec.observation)
+    expected = jax.eval_shape(spec.observation.zeros)
     _compare(f"{name}.reset", {"observation": expected}, {"observation": seen})
     action = jax.ShapeDtypeStruct((), jnp.int32)
     step = _trace(env, f"{name}.step", lambda env, *args: env.step(*args), state, action, key)
@@ -77,23 +77,6 @@ def name_of(env: Env | HostEnvs) -> str:
 
 def _kind(value: Any) -> str:
     return f"tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
-
-
-def shape_of(spec: ObservationSpec) -> Observation:
-    """The shapes of an observation."""
-
-    def numbers(*shape: int) -> Any:
-        return jnp.zeros(shape, jnp.float32)
-
-    def make() -> Observation:
-        factors = {
-            name: Factors(numbers(count, size), jnp.zeros(count, bool))
-            for name, count, size in spec.factors
-        }
-        image = None if spec.image is None else numbers(*spec.image)
-        return Observation(numbers(spec.core), factors, image)
-
-    return jax.eval_shape(make)
 
 
 # Functions that are traced
@@ -125,7 +108,7 @@ def _trace(env: Env, function: str, call: Callable[..., Any], *args: Any) -> Any
 
 def run_own(function: str, call: Callable[[], Made], hint: str = "") -> Made:
     """What a function of the user returns; its own error becomes the cause of ours. The hint is
-    for errors that JAX raises while it traces."""
+    for errors of types, which JAX raises while it traces."""
     try:
         return call()
     except BadInput:
@@ -133,7 +116,7 @@ def run_own(function: str, call: Callable[[], Made], hint: str = "") -> Made:
     except Exception as error:
         lines = str(error).strip().splitlines()
         said = f": {lines[0].rstrip('.')}" if lines else ""
-        more = hint if isinstance(error, jax.errors.JAXTypeError | TypeError) else ""
+        more = hint if isinstance(error, TypeError) else ""
         kind = type(error).__name__
         raise FailedCode(f"{function} raises {kind}{_place(error)}{said}{more}") from error
 
@@ -191,9 +174,9 @@ def _leaves(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _play(env: Env, steps: int) -> None:
     """Plays in a compiled environment and refuses what it finds."""
-    name, state, length = name_of(env), None, 0
+    name, state, done, length = name_of(env), None, True, 0
     for key in jax.random.split(jax.random.key(0), steps):
-        if state is None:
+        if done:
             state, fine = run_own(f"{name}.reset", lambda key=key: _random_reset(env, key))
             _check_finite(f"{name}.reset", fine)
             length = 0
@@ -202,9 +185,7 @@ def _play(env: Env, steps: int) -> None:
         )
         _check_finite(f"{name}.step", fine)
         length += 1
-        if done:
-            state = None
-        elif length >= env.spec.max_steps:
+        if length >= env.spec.max_steps and not done:
             raise BadInput(
                 f"{name}: an episode goes on after {env.spec.max_steps:,} steps, the most that its "
                 "EnvSpec promises: step must end it by terminated or truncated"

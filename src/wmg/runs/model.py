@@ -58,8 +58,8 @@ class Model:
     """The environment, if its settings do not name it."""
 
     @functools.cached_property
-    def env(self) -> Env | HostSource:
-        """The environment on which the agent is tested."""
+    def env(self) -> Any:
+        """The environment on which the agent is tested: an `Env` or a `HostSource`."""
         settings = self.config.env
         return registry.make_env(settings and settings.held_out().pinned(), self.own_env)
 

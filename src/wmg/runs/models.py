@@ -4,6 +4,7 @@ import dataclasses
 import importlib.resources
 import pathlib
 import re
+from typing import Any
 
 import jax
 
@@ -14,7 +15,7 @@ from wmg.config import Config
 from wmg.runs import checkpoint, hardware, runfolder
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env
+from wmg.types import Agent
 
 MOST_SLOTS = 65_536
 SHIPPED = pathlib.Path(str(importlib.resources.files("wmg.runs") / "shipped"))
@@ -80,9 +81,9 @@ def load_agents(path: pathlib.Path, settings: Config) -> Agent:
     return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]
 
 
-def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Env, Agent]:
-    """The environment and a fitting agent. An agent that does not learn is rebuilt; a trained one
-    must have been trained on observations of the same shape."""
+def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Any, Agent]:
+    """The environment (an `Env` or a `HostSource`) and a fitting agent. An agent that does not
+    learn is rebuilt; a trained one must have been trained on observations of the same shape."""
     made = registry.make_env(env)
     new = settings.agent.for_env(env)
 

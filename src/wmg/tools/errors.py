@@ -11,8 +11,9 @@ LONGEST_SENTENCE = 800
 class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
 
-    def __init__(self, sentence: str):
-        super().__init__(cut(sentence, LONGEST_SENTENCE))
+    def __init__(self, sentence: "str | BadInput"):
+        # Gymnasium raises what a worker raised again as BadInput(error).
+        super().__init__(cut(str(sentence), LONGEST_SENTENCE))
 
 
 class FailedCode(BadInput):

@@ -1,7 +1,8 @@
 """Episodes of an environment on the host, step by step, so that the viewer can go back.
 
 Such an environment cannot be saved. A state is the seed of an episode and the actions so far; to go
-on from an earlier one, the episode is played again up to it.
+on from an earlier one, the episode is played again up to it. Episode n starts as episode n of
+`wmg eval` does. With greedy actions it is the same; sampled actions have other random numbers.
 """
 
 import jax.numpy as jnp

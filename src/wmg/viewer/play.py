@@ -48,7 +48,8 @@ class Player:
     @functools.cached_property
     def attention_shape(self) -> tuple[int, int, int] | None:
         """Layers, heads and nodes; None for an agent without attention."""
-        attention = jax.eval_shape(_first_step, self.env.spec, self.agent).attention
+        first_step = functools.partial(_first_step, self.env.spec)
+        attention = jax.eval_shape(first_step, self.agent).attention
         if attention is None:
             return None
         layers, heads, nodes = attention.shape
@@ -76,7 +77,8 @@ class Player:
         if shape is None:
             return False
         on = jax.ShapeDtypeStruct(shape[2:], bool)
-        return jax.eval_shape(_first_attention, self.env.spec, self.agent, on) is not None
+        first_attention = functools.partial(_first_attention, self.env.spec)
+        return jax.eval_shape(first_attention, self.agent, on) is not None
 
     def about(self) -> dict[str, Any]:
         """What the page says of the agent, as JSON."""

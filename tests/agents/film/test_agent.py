@@ -25,6 +25,10 @@ def observe(*words):
     return Observation(jnp.asarray(words or draw.integers(0, 6, WORDS), jnp.float32), image=image)
 
 
+def stacked(many: list[Observation]) -> Observation:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *many)
+
+
 def measured(agent):
     """The agent with variances that are not 1, and positive."""
     seen = tuple(
@@ -113,7 +117,7 @@ def test_the_agent_reads_looks_remembers_and_decides(agent):
 
 def test_after_a_round_it_is_what_pytorch_makes_of_the_whole_batch_in_training(agent):
     many = [observe() for _ in range(20)]
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *many)
+    batch = stacked(many)
     after = jax.jit(lambda agent, batch: agent.after_round(batch))(agent, batch)
     images = np.stack([seen.image for seen in many])
     instructions = [plain_instruction(agent.reader, np.asarray(seen.core)) for seen in many]
@@ -176,3 +180,16 @@ def test_an_observation_without_a_large_enough_image_is_refused(observation, mes
     with pytest.raises(BadInput) as refusal:
         build(SETTINGS, EnvSpec(observation, 7, 64, "success"))
     assert str(refusal.value) == message
+
+
+def test_what_was_not_acted_on_is_not_measured(agent):
+    many = [observe() for _ in range(9)]
+    batch = stacked(many)
+    valid = np.arange(9) % 3 > 0
+    acted_on = jax.tree.map(lambda leaf: leaf[valid], batch)
+    measure = jax.jit(lambda agent, *seen: agent.after_round(*seen).vision.statistics())
+    found = measure(agent, batch, jnp.asarray(valid))
+    for one, other in zip(*map(jax.tree.leaves, (found, measure(agent, acted_on))), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    everything = measure(agent, batch)
+    assert np.abs(everything[0].mean - found[0].mean).max() > 1e-3

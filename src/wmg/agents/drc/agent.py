@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from wmg.agents.convolution import patches, patches_around
+from wmg.agents.convolution import largest, patches, patches_around
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
 from wmg.agents.layers import Linear
 from wmg.types import Observation, ObservationSpec, Summary
@@ -64,8 +64,8 @@ class ConvLSTMCell(eqx.Module):
 
     def __call__(self, encoded: Board, below: Board, hidden: Board, cell: Board) -> tuple:
         """The next hidden and cell state."""
-        largest, mean = hidden.max((0, 1)), hidden.mean((0, 1))
-        pooled = jnp.broadcast_to(self.pooled[0] * largest + self.pooled[1] * mean, hidden.shape)
+        most, mean = largest(hidden), hidden.mean((0, 1))
+        pooled = jnp.broadcast_to(self.pooled[0] * most + self.pooled[1] * mean, hidden.shape)
         seen = jnp.concatenate([encoded, below, pooled, hidden], axis=-1)
         ring = ((1, 1), (1, 1))
         padded = jnp.pad(seen, (*ring, (0, 0)))

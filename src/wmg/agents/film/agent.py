@@ -15,7 +15,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.convolution import patches, patches_around, pool
 from wmg.agents.gru.agent import GRUCell
@@ -66,10 +66,10 @@ class BatchNorm(eqx.Module):
         normal = (x - seen.mean) * jax.lax.rsqrt(seen.variance + EPSILON)
         return normal * self.gain + self.bias
 
-    def measured(self, x: Image) -> "BatchNorm":
-        """With the mean and the variance of all images of the batch that `x` is one of."""
-        mean = jax.lax.pmean(x.mean((0, 1)), BATCH)
-        variance = jax.lax.pmean(jnp.square(x - mean).mean((0, 1)), BATCH)
+    def measured(self, x: Image, share: Float[Array, ""]) -> "BatchNorm":
+        """With the mean and the variance of all images of the batch that `x` is this share of."""
+        mean = jax.lax.psum(share * x.mean((0, 1)), BATCH)
+        variance = jax.lax.psum(share * jnp.square(x - mean).mean((0, 1)), BATCH)
         return BatchNorm(self.gain, self.bias, Statistics(mean, variance))
 
 
@@ -220,18 +220,22 @@ class FiLM(Learner[LSTMState]):
         logits = self.policy(jnp.tanh(self.actor_hidden(summary)))
         return logits, self.value(jnp.tanh(self.critic_hidden(summary)))[..., 0]
 
-    def after_round(self, observation: Observation) -> "FiLM":
-        """With the statistics of these observations, layer by layer."""
+    def after_round(
+        self, observation: Observation, valid: Bool[Array, " steps"] | None = None
+    ) -> "FiLM":
+        """With the statistics of the valid ones of these observations, layer by layer."""
+        counted = jnp.ones(len(observation.core)) if valid is None else valid.astype(jnp.float32)
 
-        def measure(observation: Observation) -> tuple[Statistics, ...]:
+        def measure(observation: Observation, share: Float[Array, ""]) -> tuple[Statistics, ...]:
             found: list[BatchNorm] = []
 
             def normalise(norm: BatchNorm, x: Image) -> Image:
-                found.append(norm.measured(x))
+                found.append(norm.measured(x, share))
                 return found[-1](x)
 
             self._see(observation, normalise)
             return tuple(norm.seen for norm in found)
 
-        seen = jax.vmap(measure, out_axes=None, axis_name=BATCH)(observation)
+        shares = counted / counted.sum()
+        seen = jax.vmap(measure, out_axes=None, axis_name=BATCH)(observation, shares)
         return eqx.tree_at(lambda agent: agent.vision.statistics(), self, seen)

@@ -1,0 +1,135 @@
+"""Environments of Gymnasium, by ID and by class, from the command line and from Python."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny
+import toy
+from api.test_training import SMALL
+
+import wmg
+from wmg.api import defaults
+from wmg.cli import main
+from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.interop import outside
+from wmg.play.source import HostSource
+from wmg.runs import runfolder
+from wmg.tools.errors import BadInput
+
+FLAGS = [
+    *("--agent.slots=2", "--agent.memo-size=4", "--agent.layers=1", "--agent.heads=1"),
+    *("--agent.head-size=4", "--agent.hidden=4", "--agent.actor-critic=4", "--t-max=4"),
+    *("--batched.envs=2", "--batched.windows=1", "--batched.passes=1", "--batched.minibatches=1"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """CartPole, trained by its ID from the command line."""
+    folder = tmp_path_factory.mktemp("outside") / "cart"
+    args = ["train", "--env", "gym:CartPole-v1", *FLAGS, "--steps=200", "--report-every=100"]
+    assert main.main([*args, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_an_environment_is_trained_resumed_and_played_by_its_id(folder, capsys):
+    env = runfolder.read_config(folder).env
+    assert (env.name, env.path, env.label) == ("outside", "gym:CartPole-v1", "CartPole-v1")
+    before = len(tiny.lines(folder)[0])
+    assert tiny.command(capsys, "train", "--resume", folder, "--steps=300")[0] == 0
+    assert len(tiny.lines(folder)[0]) == before + 1
+    code, out, _ = tiny.command(capsys, "eval", folder, "--episodes=5", "--json")
+    played = json.loads(out)
+    assert code == 0 and played["metric"] == "return" and played["score"] == played["mean_length"]
+    assert wmg.evaluate(folder, 5).score == played["score"]
+
+
+def test_it_is_shown(folder, capsys, tmp_path):
+    args = ["view", folder, "--run=0", "--episodes=1", "--export", tmp_path / "page.html"]
+    assert tiny.command(capsys, *args)[0] == 0
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_a_model_acts_on_what_the_environment_shows(folder):
+    model = wmg.load(folder, run=0)
+    env = outside.make_by_id("CartPole-v1")
+    seen, _ = env.reset(seed=0)
+    action, memory = model.act(seen)
+    assert int(action) in (0, 1)
+    seen, *_ = env.step(int(action))
+    assert int(model.act(seen, memory)[0]) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "given", [toy.Toy, toy.Toy(), lambda: toy.Toy()], ids=["class", "object", "function"]
+)
+def test_a_class_an_object_and_a_function_are_the_same_environment(given):
+    result = wmg.train(env=given, **SMALL)
+    assert result.spec.metric == "return" and len(result.steps) == 2
+
+
+def test_copies_of_an_object_are_environments_of_their_own():
+    source = outside.adapt(toy.Toy(), "walk")
+    assert isinstance(source, HostSource)
+    envs = source.copies(3)
+    seen = envs.reset([0, 1, 2])
+    assert envs.count == 3 and len(np.unique(seen.core[:, 0])) > 1
+
+
+def test_rewards_are_scaled_down_until_random_returns_vary_by_one():
+    class Rich(toy.Toy):
+        def step(self, action):
+            seen, reward, *rest = super().step(action)
+            return seen, 1000.0 * reward, *rest
+
+    plain, rich = (defaults.reward_scale(outside.adapt(kind, "")) for kind in (toy.Toy, Rich))
+    assert plain == 1.0 and 1e-4 < rich < 1e-2
+
+
+def test_annealing_of_the_defaults_follows_the_steps():
+    for steps in (1_000, 500_000):
+        made = defaults.config_for(outside.adapt(toy.Toy, "walk"), None, steps)
+        assert made.hyper.anneal_every * 10 == made.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    {
+        "no such ID": ("gym:Nothing-v9", "Gymnasium cannot make 'Nothing-v9'"),
+        "no module": ("not_there:Env", "env needs the module not_there"),
+        "no such name": ("toy:Nothing", "env needs Nothing, which the module toy does not have"),
+        "actions": ("gym:Pendulum-v1", "the action space must be Discrete or MultiDiscrete"),
+        "no environment": ("toy:SPEC", "toy:SPEC must be an environment"),
+    }.values(),
+)
+def test_what_is_no_environment_is_refused_and_nothing_is_written(env, sentence, tmp_path, capsys):
+    code, out, err = tiny.command(capsys, "train", "--env", env, "--out", tmp_path / "run")
+    assert (code, out) == (2, "") and err.startswith("wmg: ") and sentence in err
+    assert err.count("\n") == 1 and not (tmp_path / "run").exists()
+
+
+def test_an_option_for_the_environment_of_a_folder_is_refused(folder, capsys):
+    code, _, err = tiny.command(capsys, "train", "--resume", folder, "--env", "gym:CartPole-v1")
+    assert code == 2 and "has its environment and agent" in err
+    code, _, err = tiny.command(capsys, "train", "--env", "gym:A-v0", "--env", "gym:B-v0")
+    assert code == 2 and err == "wmg: --env is given twice\n"
+
+
+def test_what_cannot_be_copied_says_what_to_give():
+    class Stuck(toy.Toy):
+        def __deepcopy__(self, memo):
+            raise TypeError("no")
+
+    with pytest.raises(BadInput, match=r"cannot be copied.*give its class"):
+        outside.adapt(Stuck(), "stuck").copies(3)
+
+
+def test_copies_may_step_as_gymnasiums_own_vector_does():
+    plain, vector = (
+        wmg.train(env=OutsideEnvSettings("gym:CartPole-v1", vector=mode), **SMALL)
+        for mode in ("none", "sync")
+    )
+    np.testing.assert_array_equal(plain.scores, vector.scores)
+    with pytest.raises(BadInput, match="vector = sync is for environments named gym:ID, not toy"):
+        wmg.train(env=OutsideEnvSettings("toy:Toy", vector="sync"))
