@@ -14,7 +14,6 @@ result.save("mine.safetensors")
 
 model = wmg.load("mine.safetensors")
 env = model.env
-assert isinstance(env, wmg.Env)  # not one of Gymnasium's
 key = jax.random.key(1)
 state, observation = env.reset(jax.random.key(0))
 memory, actions, done = None, [], False
