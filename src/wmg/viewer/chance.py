@@ -28,9 +28,9 @@ def chance(spec: EnvSpec, seed: Int[Array, ""] | int, time: Int[Array, ""] | int
     return chance_of(spec, pkey, ekey, jnp.asarray(time))
 
 
-def reset(env: Env | HostedEpisodes, seed: int) -> tuple[Any, Observation]:
+def reset(env: Env | HostedEpisodes, seed: Int[Array, ""] | int) -> tuple[Any, Observation]:
     """The start of an episode."""
-    return env.reset(seed) if isinstance(env, HostedEpisodes) else _reset(env, seed)
+    return env.reset(int(seed)) if isinstance(env, HostedEpisodes) else _reset(env, seed)
 
 
 def step(env: Env | HostedEpisodes, state: Any, action: int, seed: int, time: int) -> Any:
