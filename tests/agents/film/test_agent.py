@@ -119,7 +119,7 @@ def test_after_a_round_it_is_what_pytorch_makes_of_the_whole_batch_in_training(a
     many = [observe() for _ in range(20)]
     batch = stacked(many)
     after = jax.jit(lambda agent, batch: agent.after_round(batch))(agent, batch)
-    images = np.stack([seen.image for seen in many])
+    images = np.stack([np.asarray(seen.image) for seen in many])
     instructions = [plain_instruction(agent.reader, np.asarray(seen.core)) for seen in many]
     wanted = plain_vision(agent.vision, images, instructions, as_trained)
     found = plain_vision(after.vision, images, instructions, as_seen)
