@@ -41,7 +41,8 @@ def main() -> None:
         ours = run([sys.executable, "-m", "wmg", "bench", *args, "--json"])
         pairs.append([ours["steps_per_second"], theirs["steps_per_second"]])
     found = {
-        "command": f"python benchmarks/recurrent_ppo.py {options.env} --other PYTHON",
+        "command": f"python benchmarks/recurrent_ppo.py {options.env} --other PYTHON "
+        f"--pairs {options.pairs} --seconds {options.seconds:g}",
         "env": options.env,
         "envs": ENVS,
         "steps_per_second": {"wmg": [a for a, _ in pairs], "RecurrentPPO": [b for _, b in pairs]},
