@@ -133,3 +133,11 @@ def test_copies_may_step_as_gymnasiums_own_vector_does():
     np.testing.assert_array_equal(plain.scores, vector.scores)
     with pytest.raises(BadInput, match="vector = sync is for environments named gym:ID, not toy"):
         wmg.train(env=OutsideEnvSettings("toy:Toy", vector="sync"))
+
+
+def test_the_scale_of_rewards_is_that_of_discounted_returns_within_an_episode(monkeypatch):
+    reward, done = np.full((3, 1), 10.0), np.array([[False], [True], [False]])
+    monkeypatch.setattr(defaults, "random_rewards", lambda env: (reward, done))
+    source = outside.adapt(toy.Toy, "walk")
+    returns = [10 + 0.99 * 10, 10, 10]
+    assert defaults.reward_scale(source) == float(f"{1 / np.std(returns):.1g}") == 0.2
