@@ -190,11 +190,6 @@ def test_a_mistake_that_shows_in_play_is_said_in_one_sentence(part, wrong, sente
     assert sentence in str(caught.value)
 
 
-def test_a_spec_that_makes_no_sense_is_refused_by_its_own_sentence():
-    with pytest.raises(BadInput, match=r"reward_per_step must be a number other than 0, got 0.0"):
-        check_shapes(Toy((("spec", spec(reward_per_step=0.0)),)))
-
-
 def test_one_action_is_no_choice():
     with pytest.raises(BadInput, match="Toy has one action: there is nothing to choose"):
         check_play(Toy((("spec", spec(actions=1)),)), steps=8)

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg.play.evaluate import Episodes
+from wmg.play.check_spec import check_spec
+from wmg.play.evaluate import Episodes, act
 from wmg.play.streams import TEST_STREAM, test_key
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, EnvSpec, Factors, Observation, ObservationSpec, act, keep_if
+from wmg.types import Agent, EnvSpec, Factors, Observation, ObservationSpec, keep_if
 
 Seeds = Callable[[int], int | None]
 """The seed of the next episode of an environment, by its index."""
@@ -177,6 +178,7 @@ class HostEnvs(abc.ABC):
     """
 
     def __init__(self, spec: EnvSpec, count: int):
+        check_spec(spec)
         self.spec, self.count = spec, count
         self._expected = expected_parts(spec.observation)
         self._names = tuple(sorted(name for name, *_ in spec.observation.factors))

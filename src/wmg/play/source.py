@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wmg.play import evaluate, host
+from wmg.play.check_spec import check_spec
 from wmg.play.evaluate import Episodes, Show
 from wmg.play.host import HostEnvs, Mapping
 from wmg.types import Agent, Env, EnvSpec
@@ -26,6 +27,9 @@ class HostSource:
     """From what one of them shows to what an agent sees, and from its actions to theirs."""
     with_pictures: Callable[[], Any]
     """A single Gymnasium environment whose `render` gives pictures, if it can."""
+
+    def __post_init__(self):
+        check_spec(self.spec)
 
 
 def play_episodes(
