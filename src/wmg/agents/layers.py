@@ -60,20 +60,6 @@ class Linear(eqx.Module):
         )
 
 
-def gate_layers(count: int, inputs: int, size: int, *, key: PRNGKeyArray) -> tuple[Linear, Linear]:
-    """The layers of a recurrent cell with this many gates, for its input and its state.
-
-    All parameters, biases too, are uniform within 1/sqrt(size), PyTorch's default.
-    """
-    bound, outputs = size**-0.5, count * size
-    shapes = ((outputs, inputs), (outputs,), (outputs, size), (outputs,))
-    draws = [
-        jax.random.uniform(k, shape, minval=-bound, maxval=bound)
-        for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)
-    ]
-    return Linear(draws[0], draws[1]), Linear(draws[2], draws[3])
-
-
 class Blocks(eqx.Module):
     """Linear layers side by side, each with an input of its own: one row a layer."""
 
