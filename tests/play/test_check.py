@@ -13,7 +13,7 @@ from own import Bag
 from wmg import registry
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.play import host
+from wmg.play import host, host_arrays
 from wmg.play.check import check_play, check_shapes
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
@@ -240,7 +240,7 @@ class Gym:
 def hosted(wrong=None, **changes):
     numbers = {"actions": 2, "max_steps": 8, "metric": "reward", **changes}
     spec = EnvSpec(ObservationSpec(2), **numbers)
-    return host.as_envs(host.Host(Gym(wrong), lambda x: host.observation(x, {}), spec))
+    return host.as_envs(host.Host(Gym(wrong), lambda x: host_arrays.observation(x, {}), spec))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from wmg.learn.a3c import A3C
 from wmg.learn.ppo import PPO, Rollout, renew, summariser
 from wmg.learn.rule import Rule
 from wmg.play.evaluate import act
-from wmg.play.host import HostEnvs, HostSteps, from_parts, parts_of, stack
+from wmg.play.host import HostEnvs, HostSteps
+from wmg.play.host_arrays import from_parts, parts_of, stack
 from wmg.tools.errors import BadInput
 from wmg.types import (
     Agent,

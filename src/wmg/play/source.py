@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from wmg.play import evaluate, host
+from wmg.play import evaluate, host_evaluate
 from wmg.play.check_spec import check_spec
 from wmg.play.evaluate import Episodes, Show
 from wmg.play.host import HostEnvs, Mapping
@@ -43,7 +43,9 @@ def play_episodes(
     """The episodes of a test seed, wherever the environment runs."""
     if not isinstance(env, HostSource):
         return evaluate.evaluate(env, agent, seed, episodes, greedy, show)
-    played = host.evaluate(env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy)
+    played = host_evaluate.evaluate(
+        env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy
+    )
     if show is not None:
         show("episodes", episodes, episodes)
     return played
