@@ -1,6 +1,5 @@
 """The presets and targets against the paper's tables, row by row as printed."""
 
-
 import jax
 import pytest
 

@@ -1,6 +1,5 @@
 """The preset against the paper's table, and what is published about others."""
 
-
 import pytest
 from paper.test_pathfinding import WHERE, column
 
