@@ -77,7 +77,7 @@ def window(
     noise: Float[Array, "time actions"] | None = None,
     active: Bool[Array, ""] | bool = True,
 ) -> tuple[Run, Totals]:
-    """Act until `t_max` steps or the episode's end, then update once.
+    """Act until `rule.t_max` steps or the episode's end, then update once.
 
     One forward pass acts and learns: the rollout is inside the loss. The memory at the window's
     start is a constant of that loss, so gradients reach past Memos within the window only. Actions
@@ -133,8 +133,7 @@ def roll_out(
 ) -> tuple[Scene, Bool[Array, ""], WindowStep]:
     """The scene after a window, whether the episode is over, and the steps of the window.
 
-    `agent` is the run's agent as the loss differentiates it. With `beyond`, the steps tell which
-    ends are not truncations.
+    `agent` is the run's agent as the loss differentiates it. `beyond` keeps `terminated`.
     """
 
     def step(agent: Learner, carry: tuple[Scene, Array], given: tuple) -> tuple[tuple, WindowStep]:
