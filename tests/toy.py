@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from wmg.play import host
+from wmg.play import host, host_arrays, vectorised
 from wmg.types import EnvSpec, ObservationSpec
 
 SPEC = EnvSpec(ObservationSpec(3), 3, 5, "return")
@@ -42,7 +42,7 @@ class Plain:
     observation = SPEC.observation
 
     def observe(self, seen):
-        return host.observation(np.asarray(seen, np.float32), {})
+        return host_arrays.observation(np.asarray(seen, np.float32), {})
 
     def observe_all(self, batch):
         return self.observe(batch)
@@ -64,7 +64,7 @@ def single(count):
 
 def vector(kind, mode, count, **more):
     env = kind([Toy] * count, autoreset_mode=AutoresetMode(mode), **more)
-    return host.Vectorised(env, Plain(), SPEC)
+    return vectorised.Vectorised(env, Plain(), SPEC)
 
 
 VECTORS: dict[str, tuple[Any, str]] = {

@@ -8,7 +8,6 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-import typing
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -17,8 +16,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.hooks import EnvHooks, State
-from wmg.settings import require, require_counts
-from wmg.tools.scores import Metric
 
 Memory = TypeVar("Memory")
 
@@ -48,13 +45,6 @@ class ObservationSpec:
     """(name, largest count, size of one) for each Factor type, sorted by name."""
     image: tuple[int, int, int] | None = None
 
-    def __post_init__(self):
-        names = [name for name, _, _ in self.factors]
-        for size in (self.core, *(self.image or ()), *(n for _, *ns in self.factors for n in ns)):
-            fits = type(size) is int and 0 <= size <= LARGEST_SIZE
-            require(fits, "a size of an observation", size, f"from 0 to {LARGEST_SIZE:,}")
-        require(names == sorted(set(names)), "names of Factors", names, "different and sorted")
-
     def zeros(self) -> Observation:
         """An observation with these shapes."""
         rows = {
@@ -63,10 +53,6 @@ class ObservationSpec:
         }
         image = None if self.image is None else jnp.zeros(self.image)
         return Observation(jnp.zeros(self.core), rows, image)
-
-
-LARGEST_SIZE = 2**24
-"""Numbers of a part of an observation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,18 +68,6 @@ class EnvSpec:
     mean return of an episode."""
     reward_per_step: float = 1.0
     """Mean reward per step of a perfect agent: the 100% of a 'reward' score."""
-
-    def __post_init__(self):
-        require_counts(self, actions=1)
-        require_counts(self, largest=2**31 - 1, max_steps=1)
-        require(self.metric in METRICS, "metric", self.metric, f"one of {', '.join(METRICS)}")
-        perfect = self.reward_per_step
-        fits = isinstance(perfect, int | float) and math.isfinite(perfect) and perfect != 0
-        require(fits, "reward_per_step", perfect, "a number other than 0")
-
-
-METRICS = typing.get_args(Metric)
-"""What the score of an environment can be."""
 
 
 class Step(eqx.Module, Generic[State]):
@@ -289,14 +263,6 @@ def start_scene(env: Env, agent: Agent, key: PRNGKeyArray) -> Scene:
 def sample(logits: Float[Array, " actions"], noise: Float[Array, " actions"]) -> Int[Array, ""]:
     """An action from the policy, given Gumbel noise; the most likely one, given zeros."""
     return jnp.argmax(logits + noise).astype(jnp.int32)
-
-
-def act(
-    agent: Agent, observation: Observation, memory: PyTree, noise: Float[Array, " actions"]
-) -> tuple[Int[Array, ""], Output]:
-    """The agent's action, and all that it makes of the observation."""
-    output = agent(observation, memory)
-    return sample(output.logits, noise), output
 
 
 def keep_if(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 import wmg
-from wmg.play import host
+from wmg.play import host, host_arrays
 
 keys_may_be_split_up = tiny.keys_may_be_split_up
 SMALL = {"agent": tiny.AGENT, "steps": 32, "report_every": 32, "t_max": 4}
@@ -47,7 +47,7 @@ def wrong():
 def mapped():
     gymnasium = pytest.importorskip("gymnasium")
     spec = wmg.EnvSpec(wmg.ObservationSpec(4), 2, 500, "reward")
-    return host.Host(gymnasium.make("CartPole-v1"), lambda x: host.observation(x, {}), spec)
+    return host.Host(gymnasium.make("CartPole-v1"), lambda x: host_arrays.observation(x, {}), spec)
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,9 @@ def test_the_package_has_short_functions_and_no_suppressions(structure):
     found = structure.read(ROOT, sizes)
     assert found["longest function"][0] < 60
     assert found["suppressions"] == 0
+
+
+def test_one_training_step_is_not_too_much_to_read(structure):
+    files = structure.run_traced(ROOT.parent)["files"]["one step"]
+    assert len(files) <= 7
+    assert sum(len(pathlib.Path(file).read_text().splitlines()) for file in files) <= 1_200

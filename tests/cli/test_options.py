@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from wmg import config, paper
-from wmg.cli.options import UNPREFIXED, parse, whole
+from wmg.cli.options import UNPREFIXED, parse, texts_of, whole
 from wmg.cli.train import TrainOptions
 
 
@@ -151,6 +151,18 @@ def test_help_shows_every_option_with_its_text_and_default(capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         read("--help")
     assert not end.value.code and capsys.readouterr().out == HELP
+
+
+@dataclasses.dataclass(frozen=True)
+class Higher(Inner):
+    """Inner settings with another default."""
+
+    low: int = 2
+    """The least."""
+
+
+def test_help_has_the_texts_of_fields_that_are_inherited():
+    assert texts_of(Higher) == {"low": "The least.", "high": "At least 100% of `low`."}
 
 
 def as_args(settings, prefix="--"):

@@ -312,7 +312,7 @@ def plain_scan(step, agent, carry, inputs, **_):
 def test_a_layer_that_both_parts_share_gets_both_gradients(monkeypatch):
     layer = Linear.create(LIMIT + 1, LIMIT + 1, key=jax.random.key(0))
     agent = Shared(jnp.float32(0.5), layer)
-    window = lambda run: a3c.window(script(), HYPER, run, 3, 1)[1].gradient_norm  # noqa: E731
+    window = lambda run: a3c.window(script(), HYPER, run, A3C(3))[1].gradient_norm  # noqa: E731
     got = jax.jit(window)(start(script(), agent))
     monkeypatch.setattr(a3c, "scan", plain_scan)
     wanted = jax.jit(lambda run: window(run))(start(script(), agent))
@@ -440,7 +440,7 @@ def test_a_window_that_stops_with_its_episode_is_that_of_a_scan(kind):
     agent = kind(registry.make_agent(tiny, env.spec, jax.random.key(0)))
     t_max, hyper = env.spec.max_steps - 1, Hyper(learning_rate=0.01, adam_eps=0.01)
     window = jax.jit(
-        lambda run, unroll: a3c.window(env, hyper, run, t_max, unroll), static_argnums=1
+        lambda run, unroll: a3c.window(env, hyper, run, A3C(t_max), unroll), static_argnums=1
     )
     lengths = set()
     runs = [A3C(1).start(env, agent, jax.random.key(5)) for _ in range(2)]

@@ -112,7 +112,7 @@ def test_windows_on_the_host_update_like_compiled_ones(t_max):
     rule, run = start(on_host, t_max)
     beginning = env.reset(jax.random.key(0))[0], jax.random.clone(run.key)
     theirs = eqx.tree_at(lambda r: (r.scene.state, r.key), run, beginning)
-    compiled = jax.jit(lambda hyper, run: a3c.window(env, hyper, run, t_max, 1))
+    compiled = jax.jit(lambda hyper, run: a3c.window(env, hyper, run, A3C(t_max)))
     before = leaves(run.agent)
     for _ in range(12):
         until = int(run.steps) + 1

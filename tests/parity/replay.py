@@ -233,7 +233,7 @@ def play_window(
     def window(run: Run) -> Run:
         key = jax.random.clone(run.key)
         again = eqx.tree_at(lambda run: run.key, run, key)
-        return a3c.window(env, hyper, again, t_max, 1, noise)[0]
+        return a3c.window(env, hyper, again, a3c.A3C(t_max), noise=noise)[0]
 
     noise = 1e6 * jax.nn.one_hot(actions, env.spec.actions)
     with mock.patch.object(a3c, "update", update):

@@ -1,6 +1,6 @@
-"""Run folders and models of the version before, in `v0.1`, go on as that version would have.
+"""Run folders and models of earlier code, in `v0.1` and `v0.2-lstm`, go on as they would have.
 
-`v0.1/make.sh` made them, and `v0.1/expected.json` is what that version made of them.
+`make.sh` there made them, and `expected.json` is what that code made of them.
 """
 
 import itertools
@@ -17,17 +17,21 @@ from wmg import registry
 from wmg.play import evaluate
 from wmg.runs import models, runfolder, train
 
-OLD = pathlib.Path(__file__).parent / "v0.1"
+HERE = pathlib.Path(__file__).parent
+OLD = {"lstm": HERE / "v0.2-lstm", **dict.fromkeys(("wmg", "gru", "goal"), HERE / "v0.1")}
 keys_may_be_split_up = tiny.keys_may_be_split_up
-EXPECTED = json.loads((OLD / "expected.json").read_text())
-FOLDERS = pytest.mark.parametrize("name", ["wmg", "gru"])
+EXPECTED = {
+    name: json.loads((place / "expected.json").read_text())[name] for name, place in OLD.items()
+}
+FOLDERS = pytest.mark.parametrize("name", ["wmg", "gru", "lstm"])
 CLOSE = 1e-5
 """Largest error relative to the largest number of its kind: rounding depends on the compiler."""
 
 
-@pytest.mark.parametrize("name, run", [("wmg", 0), ("gru", 0), ("goal", None)])
+@pytest.mark.parametrize("name, run", [("wmg", 0), ("gru", 0), ("lstm", 0), ("goal", None)])
 def test_it_plays_as_well_as_it_did(name, run):
-    agent, settings = models.find(str(OLD / (name if run == 0 else f"{name}.safetensors")), run)
+    path = OLD[name] / (name if run == 0 else f"{name}.safetensors")
+    agent, settings = models.find(str(path), run)
     env = registry.make_env(settings.env)
     played = evaluate.evaluate(env, agent, 1, 200)
     assert evaluate.summary(env.spec, played) == pytest.approx(EXPECTED[name]["score"], rel=1e-9)
@@ -35,13 +39,14 @@ def test_it_plays_as_well_as_it_did(name, run):
 
 @FOLDERS
 def test_it_goes_on_to_the_end_that_it_would_have_had(name, tmp_path):
-    folder = shutil.copytree(OLD / name, tmp_path / name)
+    folder = shutil.copytree(OLD[name] / name, tmp_path / name)
     before = tiny.lines(folder)
     result = train.train(runfolder.read_config(folder), folder, resume=True)
     assert result.finished and [len(log) for log in before] == [5] * len(before)
     compare_logs(tiny.lines(folder), EXPECTED[name]["end"])
     found = tiny.arrays(folder)
-    for array, expected in safetensors.numpy.load_file(OLD / f"{name}-end.safetensors").items():
+    end = safetensors.numpy.load_file(OLD[name] / f"{name}-end.safetensors")
+    for array, expected in end.items():
         error = np.abs(found[array] - expected).max() / np.abs(expected).max()
         assert error < CLOSE, array
 

@@ -5,12 +5,10 @@ A linear layer's parameter gradient is one product of its inputs and its output'
 layer as it is and for one taken apart into `Blocks`.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 EPSILON = 1e-12
 """Inside the square root of layer normalisation, as in the authors' code."""
@@ -60,31 +58,6 @@ class Linear(eqx.Module):
             Blocks(weight.reshape(count, -1, inputs), bias.reshape(count, -1))
             for count, weight, bias in zip(blocks, weights, biases, strict=True)
         )
-
-
-def gate_layers(count: int, inputs: int, size: int, *, key: PRNGKeyArray) -> tuple[Linear, Linear]:
-    """The layers of a recurrent cell with this many gates, for its input and its state.
-
-    All parameters, biases too, are uniform within 1/sqrt(size), PyTorch's default.
-    """
-    bound, outputs = size**-0.5, count * size
-    shapes = ((outputs, inputs), (outputs,), (outputs, size), (outputs,))
-    draws = [
-        jax.random.uniform(k, shape, minval=-bound, maxval=bound)
-        for k, shape in zip(jax.random.split(key, 4), shapes, strict=True)
-    ]
-    return Linear(draws[0], draws[1]), Linear(draws[2], draws[3])
-
-
-def with_gain(layers: PyTree, gain: float) -> PyTree:
-    """The same layers, with all weights of linear ones multiplied by `gain`."""
-    if gain == 1:
-        return layers
-
-    def scaled(x: Any) -> Any:
-        return Linear(gain * x.weight, x.bias) if isinstance(x, Linear) else x
-
-    return jax.tree.map(scaled, layers, is_leaf=lambda x: isinstance(x, Linear))
 
 
 class Blocks(eqx.Module):

@@ -56,9 +56,11 @@ def run(args: list[str]) -> int:
 def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
     """What there is to say of an environment, as JSON has it, and the table of its mapping."""
     from wmg.interop.outside import UNLIMITED
+    from wmg.play.check_spec import check_spec
     from wmg.play.source import HostSource
 
     env = registry.make_env(find_settings(name, roles), shapes_only=True)
+    check_spec(env.spec)
     parts, table = [], ""
     if isinstance(env, HostSource):
         from wmg.interop.spaces import SpaceMapping  # needs gymnasium

@@ -140,7 +140,7 @@ def add_options(
     several dataclasses has the options of the one it holds."""
     title = f"{prefix.removesuffix('.')} options"
     group = parser.add_argument_group(title, inspect.getdoc(kind)) if prefix else parser
-    hints, texts = typing.get_type_hints(kind), field_texts(kind.__module__)
+    hints, texts = typing.get_type_hints(kind), texts_of(kind)
     for field in dataclasses.fields(kind):
         value, hint = values.get(field.name, field.default), hints[field.name]
         name, dest = field.name.rstrip("_").replace("_", "-"), path + field.name
@@ -149,7 +149,7 @@ def add_options(
             yield from add_options(parser, type(value), vars(value), prefix + inner, f"{dest}.")
         elif not any(map(dataclasses.is_dataclass, typing.get_args(hint))):
             flags = [f"--{prefix}{name}"] + [f"--{prefix}no-{name}"] * (hint is bool)
-            text = texts.get((kind.__name__, field.name), "")
+            text = texts.get(field.name, "")
             added = group.add_argument(
                 *flags, dest=dest, action=Option, hint=hint, default=value, help=text
             )
@@ -186,6 +186,15 @@ def shown(default: Any) -> str:
         return "(required)"
     text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
     return "" if text in ("", "None") else f"(default: {text})"
+
+
+def texts_of(kind: type) -> dict[str, str]:
+    """The strings under the fields of a dataclass, its own or those of a base."""
+    found = {}
+    for owner in reversed(kind.__mro__):
+        texts = field_texts(owner.__module__)
+        found |= {name: text for (of, name), text in texts.items() if of == owner.__name__}
+    return found
 
 
 @functools.cache

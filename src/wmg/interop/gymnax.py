@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg.play.check import run_own
+from wmg.play.check_spec import check_spec
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 
@@ -119,6 +120,7 @@ class _Inner:
         image = None if shown.image is None else shown.image.shape
         observation = ObservationSpec(shown.core.shape[0], factors, image)
         self.spec = EnvSpec(observation, self._count_actions(), max_steps, "return")
+        check_spec(self.spec)
 
     def reset(self, key: PRNGKeyArray) -> tuple[Any, Any]:
         """Observation and state of a new episode."""

@@ -16,6 +16,7 @@ from wmg.envs.babyai import encode, missions
 from wmg.envs.babyai.vocabulary import ACTIONS, OBJECTS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import Layout
 from wmg.play import host as hosts
+from wmg.play import host_arrays, host_evaluate
 from wmg.play.evaluate import Episodes
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, EnvSpec, Observation, ObservationSpec
@@ -165,7 +166,7 @@ def to_observation(seen: Seen) -> Observation:
     factors = {"objects": (seen["objects"], seen["objects_present"].astype(bool))}
     if "clauses" in seen:
         factors["clauses"] = seen["clauses"], seen["clauses_present"].astype(bool)
-    return hosts.observation(seen["core"], factors)
+    return host_arrays.observation(seen["core"], factors)
 
 
 def evaluate(
@@ -181,7 +182,7 @@ def evaluate(
     """Held-out episodes of an environment: by name, played on several copies in lockstep."""
     copied = [env] * copies if isinstance(env, str) else [env]
     each = [host(one, things, clauses) for one in copied[:episodes]]
-    return hosts.evaluate(each, agent, seed, episodes, greedy)
+    return host_evaluate.evaluate(each, agent, seed, episodes, greedy)
 
 
 def copy_level(env: gymnasium.Env) -> Layout:

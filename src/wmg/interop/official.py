@@ -26,6 +26,7 @@ from wmg.interop.official_settings import (
     read_settings,
 )
 from wmg.interop.torch_file import read_pth
+from wmg.play.check_spec import check_spec
 from wmg.settings import AgentSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, EnvSpec, ObservationSpec
@@ -75,6 +76,7 @@ def build_agent(
     shape they were trained on."""
     if spec is None:
         spec = EnvSpec(observation_spec(weights), action_count(weights), 1, "reward")
+        check_spec(spec)
     make = functools.partial(registry.make_agent, settings, spec, jax.random.key(0))
     # Shapes alone, so that a file cannot have more allocated than it holds.
     return import_weights(eqx.filter_eval_shape(make), weights)

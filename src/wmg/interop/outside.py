@@ -14,8 +14,9 @@ import jax
 
 from wmg import registry
 from wmg.play.check import run_own
-from wmg.play.host import Host, HostEnvs, Lockstep, Vectorised
+from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
+from wmg.play.vectorised import Vectorised
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, EnvSpec, Learner, ObservationSpec
 

@@ -16,18 +16,15 @@ from gymnasium import spaces
 from jaxtyping import Float
 
 from wmg.interop.roles import Role
+from wmg.interop.space_factors import FactorPart, GridCells, Items, TableRows
 from wmg.interop.space_parts import (
     TEXT_SIZE,
     Encoder,
-    FactorPart,
-    GridCells,
-    Items,
     OneHot,
     Picture,
     Scaled,
     Sentences,
     Source,
-    TableRows,
     Terrain,
     Vector,
     embed_text,

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from wmg.interop.roles import read_roles
-from wmg.interop.space_parts import FactorPart, Picture, Source, Vector
+from wmg.interop.space_factors import FactorPart
+from wmg.interop.space_parts import Picture, Source, Vector
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Factors, Observation, ObservationSpec
 

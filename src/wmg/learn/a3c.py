@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from wmg.config import Hyper
 from wmg.learn import losses
 from wmg.learn.losses import Terms
-from wmg.learn.optimizer import new_run, update
-from wmg.learn.rule import Rule
+from wmg.learn.optimizer import update
+from wmg.learn.rule import Rule, new_run
 from wmg.learn.window import scan
 from wmg.types import Agent, Env, Learner, Run, Scene, Totals, keep_if, sample, start_scene
 
@@ -62,10 +62,7 @@ class A3C(Rule):
         def one_more(carry: tuple[Run, Totals]) -> tuple[Run, Totals]:
             run, totals = carry
             active = True if batch is None else unfinished(run)
-            beyond = self.bootstrap_truncated
-            run, more = window(
-                env, hyper, run, self.t_max, unroll, active=active, bootstrap_truncated=beyond
-            )
+            run, more = window(env, hyper, run, self, unroll, active=active)
             return run, jax.tree.map(jnp.add, totals, more)
 
         return jax.lax.while_loop(any_unfinished, one_more, (run, Totals.zeros()))
@@ -75,13 +72,12 @@ def window(
     env: Env,
     hyper: Hyper,
     run: Run,
-    t_max: int,
+    rule: A3C,
     unroll: int = 1,
     noise: Float[Array, "time actions"] | None = None,
     active: Bool[Array, ""] | bool = True,
-    bootstrap_truncated: bool = False,
 ) -> tuple[Run, Totals]:
-    """Act until `t_max` steps or the episode's end, then update once.
+    """Act until `rule.t_max` steps or the episode's end, then update once.
 
     One forward pass acts and learns: the rollout is inside the loss. The memory at the window's
     start is a constant of that loss, so gradients reach past Memos within the window only. Actions
@@ -89,19 +85,19 @@ def window(
     still.
     """
     nkey, ekey, rkey, key = window_keys(run.key)
-    time = min(t_max, env.spec.max_steps)
+    time, beyond = min(rule.t_max, env.spec.max_steps), rule.bootstrap_truncated
     if noise is None:
         noise = jax.random.gumbel(nkey, (time, env.spec.actions))
     keys = jax.random.split(ekey, time)
 
     def loss(agent: Learner) -> tuple[Float[Array, ""], tuple]:
-        scene, over, steps = roll_out(env, run, agent, noise, keys, unroll, bootstrap_truncated)
+        scene, over, steps = roll_out(env, run, agent, noise, keys, unroll, beyond)
         decisions = decide(agent, steps)
         bootstrap, stops = jnp.zeros(()), over
         if steps.terminated is not None:
             stops = over & steps.terminated[steps.valid.sum(dtype=jnp.int32) - 1]
         # Else windows end with episodes, and nothing follows.
-        if bootstrap_truncated or t_max < env.spec.max_steps:
+        if beyond or time < env.spec.max_steps:
             bootstrap = jax.lax.cond(stops, lambda: bootstrap, lambda: value(run, scene))
         reward = steps.reward * hyper.reward_scale
         target = losses.returns(reward, steps.valid, bootstrap, hyper.discount)
@@ -133,11 +129,11 @@ def roll_out(
     noise: Float[Array, "time actions"],
     keys: Key[Array, " time"],
     unroll: int,
-    bootstrap_truncated: bool = False,
+    beyond: bool,
 ) -> tuple[Scene, Bool[Array, ""], WindowStep]:
     """The scene after a window, whether the episode is over, and the steps of the window.
 
-    `agent` is the run's agent as the loss differentiates it.
+    `agent` is the run's agent as the loss differentiates it. `beyond` keeps `terminated`.
     """
 
     def step(agent: Learner, carry: tuple[Scene, Array], given: tuple) -> tuple[tuple, WindowStep]:
@@ -151,7 +147,7 @@ def roll_out(
         made = env.step(state, action, key)
         after = Scene(made.state, made.observation, summary.memory)
         told = made.reward, ~over, made.success
-        terminated = made.terminated if bootstrap_truncated else None
+        terminated = made.terminated if beyond else None
         done = WindowStep(summary.vector, action, *told, terminated, made.total)
         return (keep_if(over, scene, after), over | made.done), done
 

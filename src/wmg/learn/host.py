@@ -25,7 +25,9 @@ from wmg.learn import a3c, losses
 from wmg.learn.a3c import A3C
 from wmg.learn.ppo import PPO, Rollout, renew, summariser
 from wmg.learn.rule import Rule
-from wmg.play.host import HostEnvs, HostSteps, from_parts, parts_of, stack
+from wmg.play.evaluate import act
+from wmg.play.host import HostEnvs, HostSteps
+from wmg.play.host_arrays import from_parts, parts_of, stack
 from wmg.tools.errors import BadInput
 from wmg.types import (
     Agent,
@@ -37,7 +39,6 @@ from wmg.types import (
     Scene,
     Step,
     Totals,
-    act,
     sample,
 )
 
@@ -251,8 +252,7 @@ def _learn_window(spec: EnvSpec, rule: A3C, compile: Callable) -> Callable:
     def learn(played: PlayedWindow, hyper: Hyper, run: Run) -> tuple[Run, Totals]:
         taken = jax.nn.one_hot(played.actions, spec.actions, dtype=bool)
         only_those = jnp.where(taken, 0.0, -jnp.inf)
-        env, beyond = Replay(played, spec), rule.bootstrap_truncated
-        return a3c.window(env, hyper, run, rule.t_max, 1, only_those, bootstrap_truncated=beyond)
+        return a3c.window(Replay(played, spec), hyper, run, rule, noise=only_those)
 
     return compile(learn)
 

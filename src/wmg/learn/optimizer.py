@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from wmg.config import HYPER_NAMES, Hyper
-from wmg.tools.errors import BadInput
-from wmg.types import Agent, Learner, Run, Scene, keep_if
+from wmg.types import Learner, Run, keep_if
 
 ADAM_DECAY = 0.9, 0.999
 LARGE = 65_536
@@ -34,14 +33,9 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def new_run(agent: Agent, scene: Scene, key: PRNGKeyArray) -> Run:
-    """A run of this agent that has not taken a step, from this scene."""
-    if not isinstance(agent, Learner):
-        name = type(agent).__name__
-        raise BadInput(f"{name} cannot be trained: it does not derive from wmg.types.Learner")
-    packed, _ = pack(eqx.filter(agent, eqx.is_inexact_array))
-    adam = optax.scale_by_adam().init(packed)
-    return Run(agent, adam, scene, key, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+def start(agent: Learner) -> PyTree:
+    """The optimizer's state before the first update."""
+    return optax.scale_by_adam().init(pack(eqx.filter(agent, eqx.is_inexact_array))[0])
 
 
 def update(

@@ -24,8 +24,8 @@ from wmg.config import Batched, Hyper, Precision
 from wmg.envs.batch import Batch
 from wmg.learn import losses
 from wmg.learn.losses import Terms
-from wmg.learn.optimizer import new_run, update
-from wmg.learn.rule import Rule
+from wmg.learn.optimizer import update
+from wmg.learn.rule import Rule, new_run
 from wmg.types import (
     Agent,
     Env,

@@ -7,10 +7,13 @@ import abc
 import dataclasses
 from typing import ClassVar, Literal
 
+import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg.config import Hyper
-from wmg.types import Agent, Env, Run, Totals
+from wmg.learn import optimizer
+from wmg.tools.errors import BadInput
+from wmg.types import Agent, Env, Learner, Run, Scene, Totals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,3 +39,12 @@ class Rule(abc.ABC):
     ) -> tuple[Run, Totals]:
         """The run after its first update that ends at or after `until` steps, and the sums over
         all updates on the way. `batch` names the axis over which runs are mapped, if they are."""
+
+
+def new_run(agent: Agent, scene: Scene, key: PRNGKeyArray) -> Run:
+    """A run of this agent that has not taken a step, from this scene."""
+    if not isinstance(agent, Learner):
+        name = type(agent).__name__
+        raise BadInput(f"{name} cannot be trained: it does not derive from wmg.types.Learner")
+    steps, diverged = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Run(agent, optimizer.start(agent), scene, key, steps, diverged)

@@ -1,7 +1,7 @@
 """The paper as data: presets (columns of its tables) and targets (its tables and figures).
 
-A new preset or target is an entry in one of the files here. A preset's name begins with the name
-of its file, so that a command that names one loads that file only.
+A new preset is an entry in one of the files here, a new target in a file of `targets`. A preset's
+name begins with the name of its file, so that a command that names one loads that file only.
 """
 
 import difflib
@@ -28,11 +28,12 @@ def __getattr__(name: str) -> Any:
 
 @functools.cache
 def _load_all(what: str) -> dict[str, Any]:
-    return {name: item for file in FILES for name, item in getattr(_load(file), what).items()}
+    return {name: item for file in FILES for name, item in _load(what, file).items()}
 
 
-def _load(file: str) -> Any:
-    return importlib.import_module(f"wmg.paper.{file}")
+def _load(what: str, file: str) -> dict[str, Any]:
+    folder = "wmg.paper" if what == "PRESETS" else "wmg.paper.targets"
+    return getattr(importlib.import_module(f"{folder}.{file}"), what)
 
 
 def scored_after(name: str, cell: str) -> list[tuple[str, str]]:
@@ -53,7 +54,7 @@ MOST_NAMES = 12
 def find_preset(name: str) -> Config:
     """The preset of that name."""
     for file in FILES:
-        if name.startswith(file) and (preset := _load(file).PRESETS.get(name)):
+        if name.startswith(file) and (preset := _load("PRESETS", file).get(name)):
             return preset
     raise BadInput(f"there is no preset {name!r}; {_hint(name, 'PRESETS')}")
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from wmg.play.check_spec import check_spec
 from wmg.play.host import HostEnvs, Lockstep
 from wmg.tools.errors import BadInput, FailedCode
 from wmg.types import Env, EnvSpec, Step
@@ -45,6 +46,7 @@ def check_shapes(env: Env) -> None:
     spec = run_own(f"{name}.spec", lambda: env.spec)
     if not isinstance(spec, EnvSpec):
         raise BadInput(f"{name}.spec must be a wmg.EnvSpec, got a {_kind(spec)}")
+    check_spec(spec)
     _check_fields(env, name)
     key = jax.eval_shape(lambda: jax.random.key(0))
     made = _trace(env, f"{name}.reset", lambda env, key: env.reset(key), key)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.play.streams import Chance, chance_of, episode_keys, test_key
 from wmg.tools import stats
-from wmg.types import Agent, Env, EnvSpec, Observation, act, keep_if
+from wmg.types import Agent, Env, EnvSpec, Observation, Output, keep_if, sample
 
 
 class Episodes(eqx.Module):
@@ -37,6 +37,14 @@ class Lanes(eqx.Module):
     failed: Int[Array, ""]
     played: Episodes
     """Episodes so far; length 0 means not started."""
+
+
+def act(
+    agent: Agent, observation: Observation, memory: PyTree, noise: Float[Array, " actions"]
+) -> tuple[Int[Array, ""], Output]:
+    """The agent's action, and all that it makes of the observation."""
+    output = agent(observation, memory)
+    return sample(output.logits, noise), output
 
 
 Begin = Callable[[Int[Array, ""]], tuple[Any, Observation]]

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
+from wmg.play.evaluate import act
 from wmg.play.streams import chances_of
-from wmg.types import Agent, Env, Scene, act, start_scene
+from wmg.types import Agent, Env, Scene, start_scene
 
 
 def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from wmg.play import evaluate, host
+from wmg.play import evaluate, host_evaluate
+from wmg.play.check_spec import check_spec
 from wmg.play.evaluate import Episodes, Show
 from wmg.play.host import HostEnvs, Mapping
 from wmg.types import Agent, Env, EnvSpec
@@ -27,6 +28,9 @@ class HostSource:
     with_pictures: Callable[[], Any]
     """A single Gymnasium environment whose `render` gives pictures, if it can."""
 
+    def __post_init__(self):
+        check_spec(self.spec)
+
 
 def play_episodes(
     env: Env | HostSource,
@@ -39,7 +43,9 @@ def play_episodes(
     """The episodes of a test seed, wherever the environment runs."""
     if not isinstance(env, HostSource):
         return evaluate.evaluate(env, agent, seed, episodes, greedy, show)
-    played = host.evaluate(env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy)
+    played = host_evaluate.evaluate(
+        env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy
+    )
     if show is not None:
         show("episodes", episodes, episodes)
     return played

@@ -15,6 +15,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg import config, registry
 from wmg.config import Config
 from wmg.envs.batch import Batch
+from wmg.play.check_spec import check_spec
 from wmg.runs import hardware, xla_options
 from wmg.runs.task import make_task, stack_hypers
 from wmg.settings import EnvSettings
@@ -54,6 +55,7 @@ def measure_env(
     """Speed of an environment alone: random actions, new episodes as needed, and every
     observation written to memory."""
     env = registry.make_env(settings)
+    check_spec(env.spec)
     cores = machine.cores() if hardware.on_cpu() else 1
     if at_once is None:
         at_once = cores * (2048 if hardware.on_cpu() else 524_288)

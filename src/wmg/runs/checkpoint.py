@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 
 from wmg import config, registry
 from wmg.config import Config
+from wmg.play.check_spec import check_spec
 from wmg.tools import files
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
@@ -140,8 +141,10 @@ def read_about(path: pathlib.Path) -> tuple[Config, EnvSpec | None]:
     header = read_header(path, "release")
     try:
         settings = config.from_dict(Config, header.get("config"))
-        told = header.get("spec")
-        return settings, None if told is None else config.from_dict(EnvSpec, told, "spec")
+        if (told := header.get("spec")) is None:
+            return settings, None
+        check_spec(spec := config.from_dict(EnvSpec, told, "spec"))
+        return settings, spec
     except BadInput as error:
         raise BadInput(f"{path} has a config that cannot be used: {error}") from None
 

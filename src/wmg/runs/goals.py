@@ -13,7 +13,7 @@ from wmg.config import Config, Goal, Precision
 from wmg.play import evaluate, goal_test
 from wmg.play.goal_test import GoalTest, GoalTester
 from wmg.play.streams import goal_keys
-from wmg.runs import hardware, xla_options
+from wmg.runs import devices, hardware, xla_options
 from wmg.runs.active_runs import ActiveRuns
 from wmg.types import Agent, Env
 
@@ -121,6 +121,6 @@ def player(precision: Precision, backend: str | None = None) -> Player:
     ) -> np.ndarray:
         # Taken and placed beforehand: otherwise each size of a batch would have its own program.
         some = hardware.take_rows(agents, rows), keys, allowed
-        return np.asarray(batch(env, *jax.device_put(some, hardware.sharding_for(len(rows)))))
+        return np.asarray(batch(env, *jax.device_put(some, devices.sharding_for(len(rows)))))
 
     return together

@@ -1,4 +1,4 @@
-"""Spreading runs over the hardware: the only place that batches them.
+"""Spreading runs over the hardware, with `devices`: the only place that batches them.
 
 On an accelerator many runs are one program, split over the devices. On a CPU, where batched small
 products are slow, each run is the single-run program; its result then does not depend on the other
@@ -9,7 +9,6 @@ always an argument of the program: the arrays it holds are not compiled into it.
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ import numpy as np
 
 from wmg.config import Hyper, Precision
 from wmg.learn.rule import Rule
-from wmg.runs import xla_options
+from wmg.runs import devices, xla_options
 from wmg.tools.machine import cores
 from wmg.types import Env, Run, Totals
 
@@ -71,11 +70,6 @@ def over_runs(
     return functools.partial(program(rule, precision, backend), env)
 
 
-def by_kernel(kernel: Program, env: Env) -> Advance:
-    """The same by a kernel, whose result is that of a rule."""
-    return functools.partial(_split_over_devices, kernel, {}, env)
-
-
 def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
     """The function that trains a batch of runs by a rule, in the environment it is given."""
 
@@ -90,13 +84,13 @@ def program(rule: Rule, precision: Precision, backend: str | None = None) -> Pro
         return functools.partial(_map_over_cores, one)
     if rule.spread == "envs":
         one = jax.jit(advance, compiler_options=xla_options.for_gpu(), donate_argnums=2)
-        return functools.partial(_split_environments, one)
+        return functools.partial(_in_turn, one)
 
     def mapped(env: Env, hyper: Hyper, runs: Run, until: jax.Array) -> tuple[Run, Totals]:
         one = functools.partial(advance, env, batch="batch")
         return jax.vmap(one, axis_name="batch")(hyper, runs, until)
 
-    return functools.partial(_split_over_devices, mapped, {})
+    return devices.split_runs(mapped)
 
 
 def on_cpu(backend: str | None = None) -> bool:
@@ -115,14 +109,6 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def sharding_for(count: int) -> jax.sharding.NamedSharding:
-    """Sharding over the largest number of devices that divides `count`."""
-    devices = max(n for n in range(1, jax.device_count() + 1) if count % n == 0)
-    return jax.sharding.NamedSharding(
-        jax.sharding.Mesh(jax.devices()[:devices], ("runs",)), jax.P("runs")
-    )
-
-
 def _map_over_cores(
     one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
 ) -> tuple[Run, Totals]:
@@ -139,37 +125,11 @@ def _map_over_cores(
 _stack_compiled = jax.jit(lambda trees: stack(trees))
 
 
-def _split_over_devices(
-    batch: Callable, compiled: dict, env: Env, hyper: Hyper, runs: Run, until: Any
-) -> tuple[Run, Totals]:
+def _in_turn(one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any) -> tuple[Run, Totals]:
+    """One run after the other, the environments of each split over the devices."""
     count = runs.steps.shape[0]
-    spread = sharding_for(count)
-    if count not in compiled:
-        sharded = jax.shard_map(
-            batch,
-            mesh=spread.mesh,
-            in_specs=(jax.P(), spread.spec, spread.spec, spread.spec),
-            out_specs=spread.spec,
-            check_vma=False,
-        )
-        compiled[count] = jax.jit(sharded, compiler_options=xla_options.for_gpu(), donate_argnums=2)
-    # Placed beforehand, so that the first call compiles for what later calls are given.
-    until = np.broadcast_to(np.asarray(until, np.int32), count)
-    return compiled[count](env, *jax.device_put((hyper, runs, until), spread))
-
-
-def _split_environments(
-    one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any
-) -> tuple[Run, Totals]:
-    """One run after the other, the environments of each split over the devices: every device has
-    the whole agent, and the compiler adds up what their environments have to say."""
-    count, envs = runs.scene.observation.core.shape[:2]
-    devices = max(n for n in range(1, jax.device_count() + 1) if envs % n == 0)
-    mesh = jax.sharding.Mesh(jax.devices()[:devices], ("envs",))
-    split, whole = (jax.sharding.NamedSharding(mesh, jax.P(*axes)) for axes in (("envs",), ()))
     until, trained = np.broadcast_to(np.asarray(until, np.int32), count), []
     for index in range(count):
-        hyper_, run = jax.device_put(take_rows((hyper, runs), index), whole)
-        run = dataclasses.replace(run, scene=jax.device_put(run.scene, split))
-        trained.append(one(env, hyper_, run, until[index]))
+        mine = devices.split_environments(*take_rows((hyper, runs), index))
+        trained.append(one(env, *mine, until[index]))
     return _stack_compiled(trained)

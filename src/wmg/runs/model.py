@@ -15,12 +15,13 @@ from wmg import registry
 from wmg.config import Config
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play import evaluate
+from wmg.play.check_spec import check_spec
 from wmg.play.source import HostSource, play_episodes
 from wmg.runs import checkpoint, hardware
 from wmg.settings import EnvSettings
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
-from wmg.types import Agent, Env, EnvSpec, Observation, act
+from wmg.types import Agent, Env, EnvSpec, Observation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Model:
 
     def on(self, named: EnvSettings | None, own: Env | HostSource | None = None) -> "Model":
         """The same agent for another environment, whose observations have the same shapes."""
-        spec = registry.make_env(named, own).spec
+        check_spec(spec := registry.make_env(named, own).spec)
         if (spec.observation, spec.actions) != (self.spec.observation, self.spec.actions):
             raise BadInput(
                 f"the model takes {self.spec.observation} and {self.spec.actions} actions, "
@@ -122,4 +123,4 @@ class Model:
         checkpoint.save_model(path, self.agent, self.config, spec, **about)
 
 
-_act = eqx.filter_jit(act)
+_act = eqx.filter_jit(evaluate.act)

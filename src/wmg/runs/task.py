@@ -26,7 +26,7 @@ from wmg.play.check import check_shapes
 from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
-from wmg.runs import hardware, xla_options
+from wmg.runs import devices, hardware, xla_options
 from wmg.runs.goals import Player, player, tester_by
 from wmg.runs.hardware import Advance
 from wmg.settings import AgentSettings, EnvSettings
@@ -120,7 +120,7 @@ class CompiledTask(Task):
         if not hardware.on_cpu():
             self.engine = "XLA" if kernel is None else "window kernel"
         if kernel is not None:
-            return hardware.by_kernel(kernel.advance, self.env)
+            return functools.partial(devices.split_runs(kernel.advance), self.env)
         return functools.partial(_program(self.rule, *self._kept_for()), self.env)
 
     def _kept_for(self) -> tuple:

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from wmg.agents.convolution import patches, pool
-from wmg.agents.gru.agent import GRUCell, Recurrent
+from wmg.agents.gru.agent import GRUCell
 from wmg.agents.heads import ActorCritic, require_parts
 from wmg.agents.layers import Linear, relu
+from wmg.agents.recurrent.agent import RecurrentAgent, RecurrentCell
 from wmg.types import Observation, ObservationSpec
 
 LEAST = 7
@@ -54,12 +55,12 @@ class CNN(eqx.Module):
         return across * down * channels
 
 
-class CNNGRU(Recurrent):
+class CNNGRU(RecurrentAgent[Array]):
     """The paper's CNN+GRU agent. Its observation must be an image and a Core."""
 
     cnn: CNN
     embedding: Linear
-    cell: GRUCell
+    cell: RecurrentCell
     actor_critic: ActorCritic
 
     def __init__(

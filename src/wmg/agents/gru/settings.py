@@ -3,21 +3,11 @@
 import dataclasses
 from typing import ClassVar
 
-from wmg.settings import AgentSettings, require_counts
+from wmg.agents.recurrent.settings import RecurrentSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class GRUSettings(AgentSettings):
+class GRUSettings(RecurrentSettings):
     """The gated recurrent baseline."""
 
     name: ClassVar[str] = "gru"
-
-    embedding: int = 256
-    """Size of the linear embedding of the observation."""
-    size: int = 384
-    """Size of the recurrent state."""
-    actor_critic: int = 512
-    """Width of the hidden layers of policy and value."""
-
-    def __post_init__(self):
-        require_counts(self, embedding=1, size=1, actor_critic=1)

@@ -3,14 +3,14 @@
 The paper does not have it. Users of memory agents know it as a reference.
 """
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
-from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
-from wmg.agents.layers import Linear, gate_layers
-from wmg.types import Observation, ObservationSpec, Summary
+from wmg.agents.recurrent.agent import CoreAgent, RecurrentCell
 
 
 class LSTMState(eqx.Module):
@@ -22,19 +22,13 @@ class LSTMState(eqx.Module):
     """What it keeps to itself."""
 
 
-class LSTMCell(eqx.Module):
-    """PyTorch's LSTM cell: gates in the order input, forget, new, output, and two bias vectors."""
+class LSTMCell(RecurrentCell[LSTMState]):
+    """PyTorch's LSTM cell: gates in the order input, forget, new, output."""
 
-    inputs: Linear
-    hidden: Linear
-
-    @staticmethod
-    def create(inputs: int, size: int, *, key: PRNGKeyArray) -> "LSTMCell":
-        return LSTMCell(*gate_layers(4, inputs, size, key=key))
+    gates: ClassVar[int] = 4
 
     def initial_memory(self) -> LSTMState:
-        """Zeros, as an episode begins."""
-        zeros = jnp.zeros(self.hidden.weight.shape[1])
+        zeros = jnp.zeros(self.size)
         return LSTMState(zeros, zeros)
 
     def __call__(self, x: Float[Array, " in"], memory: LSTMState) -> LSTMState:
@@ -43,33 +37,11 @@ class LSTMCell(eqx.Module):
         cell = jax.nn.sigmoid(keep) * memory.cell + jax.nn.sigmoid(write) * jnp.tanh(new)
         return LSTMState(jax.nn.sigmoid(show) * jnp.tanh(cell), cell)
 
+    def shown(self, memory: LSTMState) -> Float[Array, " size"]:
+        return memory.hidden
 
-class LSTM(ActorCriticAgent[LSTMState]):
+
+class LSTM(CoreAgent[LSTMState]):
     """The LSTM agent. Its observation must be a Core without Factors."""
 
-    embedding: Linear
-    cell: LSTMCell
-    actor_critic: ActorCritic
-
-    def __init__(
-        self,
-        observation: ObservationSpec,
-        actions: int,
-        *,
-        embedding: int,
-        size: int,
-        actor_critic: int,
-        key: PRNGKeyArray,
-    ):
-        require_parts("LSTM", observation)
-        ekey, ckey, akey = jax.random.split(key, 3)
-        self.embedding = Linear.create(observation.core, embedding, key=ekey)
-        self.cell = LSTMCell.create(embedding, size, key=ckey)
-        self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
-
-    def initial_memory(self) -> LSTMState:
-        return self.cell.initial_memory()
-
-    def summarise(self, observation: Observation, memory: LSTMState) -> Summary[LSTMState]:
-        memory = self.cell(self.embedding(observation.core), memory)
-        return Summary(memory.hidden, memory)
+    make_cell: ClassVar[type[RecurrentCell]] = LSTMCell

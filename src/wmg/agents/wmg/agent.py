@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
-from wmg.agents.layers import Linear, with_gain
+from wmg.agents.layers import Linear
 from wmg.agents.wmg.memory import Memory
 from wmg.agents.wmg.transformer import Transformer
 from wmg.types import Observation, ObservationSpec, Output, Summary
@@ -103,7 +103,6 @@ class WMG(ActorCriticAgent[Memory]):
         shared_heads: bool,
         start: Literal["full", "empty"],
         age: AgeEncoding,
-        gain: float = 1.0,
         key: PRNGKeyArray,
     ):
         require_parts("WMG", observation, factors=True)
@@ -122,8 +121,7 @@ class WMG(ActorCriticAgent[Memory]):
             self.memory_embedding = MemoryEmbedding.create(
                 slots, vector, size, age, floor, key=mkey
             )
-        transformer = Transformer.create(layers, heads, head_size, hidden, key=tkey)
-        self.transformer = with_gain(transformer, gain)
+        self.transformer = Transformer.create(layers, heads, head_size, hidden, key=tkey)
         self.new_memo = None
         if memory == "memos":
             self.new_memo = Linear.create(size, memo_size, key=nkey)

@@ -30,17 +30,12 @@ class WMGSettings(AgentSettings):
     """Whether memory starts full of zeros or (Sokoban) empty."""
     age: Literal["concatenated", "added"] = "concatenated"
     """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
-    gain: float = 1.0
-    """The Transformer's initial weights are multiplied by this. With 1, as in the paper, a layer
-    changes its input little at first, and what depends on several nodes together is learned late.
-    """
 
     def __post_init__(self):
         require_choices(self)
         require_counts(self, largest=256, layers=1)
         require_counts(self, slots=0, memo_size=0, heads=1, head_size=1)
         require_counts(self, hidden=1, actor_critic=1)
-        require(0 < self.gain <= 10, "gain", self.gain, "above 0 and at most 10")
         if self.memory != "none":
             require(self.slots > 0, "slots", self.slots, f"positive for memory={self.memory}")
         if self.memory == "memos":

@@ -1,0 +1,107 @@
+"""Specs that make no sense, and the places where an environment of one's own comes in."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+import tiny
+from toy import Plain, Toy
+
+from wmg import registry
+from wmg.interop.gymnasium import GymEnv
+from wmg.play.check import check_shapes
+from wmg.play.check_spec import check_spec
+from wmg.play.host import Host, Lockstep
+from wmg.play.source import HostSource
+from wmg.runs import bench, checkpoint
+from wmg.runs.model import Model
+from wmg.tools.errors import BadInput
+from wmg.types import Env, EnvSpec, ObservationSpec, Step
+
+FINE = EnvSpec(ObservationSpec(3), 2, 5, "success")
+SIZES = "a size of an observation must be from 0 to 16,777,216, got"
+
+
+def spec(observation=FINE.observation, actions=2, max_steps=5, metric="success", perfect=1.0):
+    return EnvSpec(observation, actions, max_steps, metric, perfect)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (spec(ObservationSpec(-1)), f"{SIZES} -1"),
+        (spec(ObservationSpec(2**24 + 1)), f"{SIZES} 16777217"),
+        (spec(ObservationSpec(1, image=(7, 7, -3))), f"{SIZES} -3"),
+        (spec(ObservationSpec(1, (("balls", 3, -2),))), f"{SIZES} -2"),
+        (
+            spec(ObservationSpec(1, (("b", 1, 1), ("a", 1, 1)))),
+            "names of Factors must be different and sorted, got ['b', 'a']",
+        ),
+        (
+            spec(ObservationSpec(1, (("a", 1, 1), ("a", 2, 1)))),
+            "names of Factors must be different and sorted, got ['a', 'a']",
+        ),
+        (spec(actions=0), "actions must be a whole number from 1 to 65,536, got 0"),
+        (spec(max_steps=0), "max_steps must be a whole number from 1 to 2,147,483,647, got 0"),
+        (spec(metric="speed"), "metric must be one of success, reward, return, got 'speed'"),
+        (spec(perfect=0.0), "reward_per_step must be a number other than 0, got 0.0"),
+        (spec(perfect=jnp.inf), "reward_per_step must be a number other than 0, got inf"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused_by_its_own_sentence(wrong, sentence):
+    check_spec(FINE)
+    with pytest.raises(BadInput) as caught:
+        check_spec(wrong)
+    assert str(caught.value) == sentence
+
+
+class Still(Env[jax.Array]):
+    """Nothing happens, for as long as its spec says."""
+
+    told: EnvSpec = eqx.field(static=True)
+
+    @property
+    def spec(self):
+        return self.told
+
+    def reset(self, key):
+        return jnp.int32(0), self.spec.observation.zeros()
+
+    def step(self, state, action, key):
+        over = state + 1 >= self.spec.max_steps
+        seen = self.spec.observation.zeros()
+        return Step(state + 1, seen, jnp.float32(0), over, over & False, over)
+
+
+def model(told):
+    return Model(registry.make_agent(tiny.AGENT, told, jax.random.key(0)), tiny.settings(), told)
+
+
+def saved(told, folder):
+    path = folder / "model.safetensors"
+    made = model(FINE)
+    checkpoint.save_model(path, made.agent, made.config, told)
+    return checkpoint.load_model(path)
+
+
+WAYS_IN = {
+    "train": lambda told, _: check_shapes(Still(told)),
+    "evaluate": lambda told, _: model(FINE).on(None, Still(told)),
+    "host": lambda told, _: Lockstep([Host(Toy(), Plain().observe, told)]),
+    "copies": lambda told, _: HostSource("toy", told, Lockstep, Plain(), Toy),
+    "Gymnasium": lambda told, _: GymEnv(Still(told)),
+    "file": saved,
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_a_spec_is_checked_wherever_an_environment_comes_in(way, tmp_path):
+    WAYS_IN[way](FINE, tmp_path)
+    with pytest.raises(BadInput, match="metric must be one of success, reward, return, got 'x'"):
+        WAYS_IN[way](spec(metric="x"), tmp_path)
+
+
+def test_the_speed_of_an_environment_without_actions_is_not_measured(monkeypatch):
+    monkeypatch.setattr(registry, "make_env", lambda settings: Still(spec(actions=0)))
+    with pytest.raises(BadInput, match="actions must be a whole number from 1"):
+        bench.measure_env(None)
