@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import shutil
@@ -406,12 +407,32 @@ def test_on_a_laptop_board_policy_value_and_memos_are_seen_without_scrolling(liv
         assert box["y"] >= 0 and box["y"] + box["height"] <= 800, (part, box)
         assert box["x"] >= 0 and box["x"] + box["width"] <= 1280, (part, box)
     assert page.locator(".board").bounding_box()["height"] > 300
+    assert page.evaluate("document.scrollingElement.scrollHeight") <= 800
 
 
 def test_what_a_square_marks_can_be_seen_through_it(live):
     page, _ = live("babyai")
     opacity = page.locator("rect.attention").first.evaluate("s => getComputedStyle(s).fillOpacity")
     assert float(opacity) < 0.2
+
+
+def test_squares_do_not_cover_the_names_of_core_and_memos(live):
+    page, _ = live("babyai")
+    press(page, "l", "l", "l")
+    over = "one => one.parentNode.lastElementChild === one && one.textContent.includes('Memos')"
+    assert page.locator(".board .names").evaluate(over)
+
+
+@pytest.mark.parametrize("width", [320, 640, 1280])
+def test_what_happened_in_steps_is_written_without_overlap(live, width):
+    page, _ = live("pathfinding", viewport={"width": width, "height": 800})
+    press(page, *"lllllllllll")
+    boxes = [one.bounding_box() for one in page.locator(".brief").all()]
+    assert len(boxes) == 12
+    for line in {box["y"] for box in boxes}:
+        row = [box for box in boxes if box["y"] == line]
+        for before, after in itertools.pairwise(row):
+            assert before["x"] + before["width"] < after["x"]
 
 
 def test_no_bars_are_shown_where_nothing_is_asked(live):
