@@ -357,6 +357,20 @@ def test_two_agents_are_shown_side_by_side_also_without_attention(visit):
         assert page.locator(".curve").count() == 2
 
 
+def test_a_page_does_not_mix_its_episode_with_that_of_another_page(live, visit, served):
+    page, behind = live("sokoban")
+    other = visit(served("sokoban")[0])
+    press(other, "n", "l", "l")
+    press(page, "l")
+    assert "another page has changed" in page.locator("#error").inner_text()
+    assert page.locator("#title").inner_text().endswith("seed 0") and time_of(page) == 0
+    page.reload()
+    settle(page)
+    press(page, "End", "l")
+    assert page.locator("#title").inner_text().endswith("seed 1") and time_of(page) == 3
+    assert len(behind.tracks[0].steps) == 4
+
+
 def test_a_viewer_that_was_ended_is_one_sentence(visit):
     with players.serving(players.random()) as (address, _):
         page = visit(address)

@@ -144,6 +144,8 @@ def test_an_episode_that_there_is_not_changes_nothing(warehouse, choice, value, 
         {"do": "everything"},
         {"do": ["show"]},
         {"do": "show", "more": 1},
+        {"do": "show", "turn": 1},
+        {"do": "act", "time": 0, "action": 0, "off": [[], []], "turn": "1"},
         {"do": "act", "time": 0},
         {"do": "act", "time": 1, "action": None, "off": [[], []]},
         {"do": "act", "time": -1, "action": None, "off": [[], []]},
@@ -168,6 +170,20 @@ def test_malformed_messages_are_refused_in_one_sentence_and_change_nothing(begun
         begun.handle(message)
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 200
     assert begun.handle({"do": "show"}) == before
+
+
+def test_a_message_about_an_episode_that_another_page_changed_is_refused(begun):
+    turn = begun.handle({"do": "show"})["turn"]
+    move = {"do": "act", "time": 0, "action": 0, "off": [[], []]}
+    think = {"do": "think", "track": 0, "time": 0, "off": []}
+    assert begun.handle({**think, "turn": turn}) == begun.handle(think)
+    assert begun.handle({**move, "turn": turn})["turn"] == turn + 1
+    for message in (move, think):
+        with pytest.raises(BadInput, match="another page has changed this episode"):
+            begun.handle({**message, "turn": turn})
+    begun.handle({**think, "turn": turn + 1})
+    assert begun.handle({"do": "begin", "choice": "again", "value": None})["turn"] == turn + 2
+    begun.handle(move)  # without a turn it is not asked for
 
 
 def test_there_is_nothing_to_think_when_the_episode_is_over(begun):
