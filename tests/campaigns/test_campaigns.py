@@ -59,10 +59,10 @@ ODD = {
 @needs_chromium
 def test_odd_things_done_in_a_browser_are_carried_out_or_refused(tmp_path):
     pytest.importorskip("playwright")
-    tallies = browser.campaign(15, 3, tmp_path, QUIZ)
+    tallies = browser.campaign(10, 3, tmp_path, QUIZ)
     assert not faults(tallies)
     assert sum(tally.refused for tally in tallies.values()) > 0
-    assert sum(tally.accepted for tally in tallies.values()) > 5
+    assert sum(tally.accepted for tally in tallies.values()) > 4
 
 
 @needs_chromium
