@@ -211,7 +211,8 @@ def _wall_outside(board: UInt8[np.ndarray, "height width"]) -> UInt8[np.ndarray,
     from scipy import ndimage  # late, because few boards need it
 
     around = np.pad(board, 1, constant_values=FLOOR)
-    rooms, _ = ndimage.label(around != WALL)  # numbers the cells that are connected by their sides
+    rooms = np.zeros(around.shape, np.int32)
+    ndimage.label(around != WALL, output=rooms)  # numbers cells that are connected by their sides
     outside = rooms == rooms[0, 0]
     if np.isin(around[outside], (PLAYER, PLAYER_ON_TARGET)).any():
         return board
