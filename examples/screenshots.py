@@ -38,7 +38,7 @@ def take(
 ) -> bytes:
     """A picture of the page after some keys, with a node switched off."""
     with server.serving(ViewerSession([player], seed)) as address:
-        window = browser.new_context(viewport={"width": 1060, "height": 900})
+        window = browser.new_context(viewport={"width": 1060, "height": 680})
         page: Page = window.new_page()
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         page.goto(address)

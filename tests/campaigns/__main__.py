@@ -7,6 +7,7 @@ import tempfile
 import time
 
 from campaigns import (
+    browser,
     commands,
     damage,
     kills,
@@ -21,6 +22,7 @@ CAMPAIGNS = {
     "files": damage.campaign,
     "commands": commands.campaign,
     "requests": requests.campaign,
+    "browser": browser.campaign,
     "kills": kills.campaign,
     "host-kills": kills.on_host,
     "memory": memory.campaign,

@@ -23,6 +23,7 @@ MESSAGES = [
     {"do": "act", "time": 0, "action": 0, "off": [[]]},
     {"do": "act", "time": 0, "action": None, "off": [[]]},
     {"do": "think", "track": 0, "time": 0, "off": []},
+    {"do": "think", "track": 0, "time": 0, "off": [], "turn": 1},
 ]
 PATHS = ("", "message", "index.html", "../", "%2e%2e/", "app.js", "\x00", "a" * 20_000)
 METHODS = ("GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "BREW", "")

@@ -1,5 +1,6 @@
 """The short form of each campaign, and that a campaign finds what it looks for."""
 
+import functools
 import json
 import pathlib
 import random
@@ -9,10 +10,12 @@ from unittest import mock
 import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
+from viewer import players
 
-from campaigns import commands, damage, requests
+from campaigns import browser, commands, damage, requests
 from campaigns.__main__ import CAMPAIGNS
 from campaigns.tally import Tally, row
+from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.runs import checkpoint
 from wmg.tools.errors import BadInput
 
@@ -41,6 +44,43 @@ def test_odd_requests_are_answered_or_refused(tmp_path):
     tallies = requests.campaign(200, 1, tmp_path)
     assert not faults(tallies)
     assert all(tally.accepted and tally.refused for tally in tallies.values())
+
+
+needs_chromium = pytest.mark.skipif(browser.CHROMIUM is None, reason="there is no chromium here")
+QUIZ = (lambda: [players.random(PathfindingSettings(nodes=3))],)
+ODD = {
+    "a script fails": "void Promise.reject(new Error('odd'))",
+    "the server fails": "void fetch('fails').then(() => 0)",
+    "the server is gone": "document.body.lastElementChild.hidden = false",
+    "the page waits for ever": "document.body.dataset.busy = true",
+}
+
+
+@needs_chromium
+def test_odd_things_done_in_a_browser_are_carried_out_or_refused(tmp_path):
+    pytest.importorskip("playwright")
+    tallies = browser.campaign(10, 3, tmp_path, QUIZ)
+    assert not faults(tallies)
+    assert sum(tally.refused for tally in tallies.values()) > 0
+    assert sum(tally.accepted for tally in tallies.values()) > 4
+
+
+@needs_chromium
+def test_what_is_wrong_in_a_browser_is_found(monkeypatch):
+    pytest.importorskip("playwright")
+    monkeypatch.setattr(browser, "PATIENCE", 1500)
+    page = "<body data-ready data-busy=false><p id=error hidden>wmg view does not answer"
+    tally = Tally()
+    with browser.browsing() as launched:
+        context = launched.new_context()
+        context.route("**/*", lambda route: route.fulfill(content_type="text/html", body=page))
+        context.route("**/fails", lambda route: route.fulfill(status=500))
+        for case, script in {"nothing": "1", **ODD}.items():
+            tab = browser.Tab(context, "http://localhost/")
+            does = {"odd": lambda _, page, script=script: page.evaluate(script)}
+            monkeypatch.setattr(browser, "DOES", does)
+            tally.attempt(case, functools.partial(browser.attempt, None, tab, None, "odd"))
+    assert (tally.accepted, tally.wrong, tally.hung) == (1, 3, 1), tally.faults
 
 
 @pytest.mark.slow

@@ -1,8 +1,12 @@
+import builtins
 import dataclasses
+import errno
 import json
 import os
+import pathlib
 import resource
 import shutil
+import subprocess
 
 import pytest
 import tiny
@@ -165,6 +169,81 @@ def test_what_is_deleted_in_mid_run_ends_the_training_in_one_sentence(half, caps
         code, _, err = tiny.command(capsys, "train", "--resume", half)
     last = err.splitlines()[-1]
     assert code == 2 and last == f"wmg: {log}: No such file or directory" and not log.exists()
+
+
+def refuse_writing(folder, patched):
+    """From now on the folder is on a file system that is read-only, as after an error of a disk."""
+    known = builtins.open, os.replace, os.truncate
+
+    def within(path):
+        return not isinstance(path, int) and pathlib.Path(path).is_relative_to(folder)
+
+    def refusing(do, writes):
+        def call(path, *others, **named):
+            if within(path) and writes(*others):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+            return do(path, *others, **named)
+
+        return call
+
+    opened, *changed = known
+    patched.setattr(
+        builtins, "open", refusing(opened, lambda mode="r", *_: set(mode) & set("wax+"))
+    )
+    for do in changed:
+        patched.setattr(os, do.__name__, refusing(do, lambda *_: True))
+
+
+def make_immutable(folder, patched):
+    """What `chmod a-w` is for others, `chattr +i` is for root, too: no file can be added."""
+    subprocess.run(["chattr", "+i", folder], check=True)
+
+
+def can_be_immutable(folder):
+    """Whether this user may do that here."""
+    if shutil.which("chattr") is None:
+        return False
+    done = [subprocess.run(["chattr", sign, folder], capture_output=True) for sign in ("+i", "-i")]
+    return all(each.returncode == 0 for each in done)
+
+
+READ_ONLY = {
+    "the file system": (refuse_writing, "logs/0001.jsonl: Read-only file system"),
+    "the folder": (make_immutable, "state.safetensors: Operation not permitted"),
+}
+
+
+@pytest.mark.parametrize("what", READ_ONLY)
+def test_what_becomes_read_only_in_mid_run_loses_nothing(half, capsys, what):
+    make_read_only, sentence = READ_ONLY[what]
+    if what == "the folder" and not can_be_immutable(half):
+        pytest.skip("chattr +i is not possible here")
+    log, write = half / "logs" / "0001.jsonl", runlog.RunLog.write
+
+    def write_after_change(self, record):
+        if record["steps"] == 384 and self.path == log:
+            make_read_only(half, patched)
+        write(self, record)
+
+    saved = (half / "state.safetensors").read_bytes()
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(runlog.RunLog, "write", write_after_change)
+            ended = tiny.command(capsys, "train", "--resume", half)
+        with pytest.MonkeyPatch.context() as patched:  # it still is when it is resumed
+            make_read_only(half, patched)
+            resumed = tiny.command(capsys, "train", "--resume", half)
+    finally:
+        if what == "the folder":
+            subprocess.run(["chattr", "-i", half], check=True)
+    assert ended[0] == resumed[0] == 2
+    assert ended[2].splitlines()[-1] == f"wmg: {half / sentence}"
+    assert resumed[2].splitlines()[-1].startswith(f"wmg: {half}")
+    if what == "the folder":
+        assert resumed[2] == f"wmg: {half} is read-only: training could not save anything there\n"
+    assert "Traceback" not in ended[2] + resumed[2]
+    assert (half / "state.safetensors").read_bytes() == saved
+    assert_goes_on_exactly(half, capsys)
 
 
 def test_a_file_that_may_not_grow_leaves_the_last_checkpoint(half, capsys):

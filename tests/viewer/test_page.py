@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import shutil
@@ -356,6 +357,20 @@ def test_two_agents_are_shown_side_by_side_also_without_attention(visit):
         assert page.locator(".curve").count() == 2
 
 
+def test_a_page_does_not_mix_its_episode_with_that_of_another_page(live, visit, served):
+    page, behind = live("sokoban")
+    other = visit(served("sokoban")[0])
+    press(other, "n", "l", "l")
+    press(page, "l")
+    assert "another page has changed" in page.locator("#error").inner_text()
+    assert page.locator("#title").inner_text().endswith("seed 0") and time_of(page) == 0
+    page.reload()
+    settle(page)
+    press(page, "End", "l")
+    assert page.locator("#title").inner_text().endswith("seed 1") and time_of(page) == 3
+    assert len(behind.tracks[0].steps) == 4
+
+
 def test_a_viewer_that_was_ended_is_one_sentence(visit):
     with players.serving(players.random()) as (address, _):
         page = visit(address)
@@ -406,12 +421,32 @@ def test_on_a_laptop_board_policy_value_and_memos_are_seen_without_scrolling(liv
         assert box["y"] >= 0 and box["y"] + box["height"] <= 800, (part, box)
         assert box["x"] >= 0 and box["x"] + box["width"] <= 1280, (part, box)
     assert page.locator(".board").bounding_box()["height"] > 300
+    assert page.evaluate("document.scrollingElement.scrollHeight") <= 800
 
 
 def test_what_a_square_marks_can_be_seen_through_it(live):
     page, _ = live("babyai")
     opacity = page.locator("rect.attention").first.evaluate("s => getComputedStyle(s).fillOpacity")
     assert float(opacity) < 0.2
+
+
+def test_squares_do_not_cover_the_names_of_core_and_memos(live):
+    page, _ = live("babyai")
+    press(page, "l", "l", "l")
+    over = "one => one.parentNode.lastElementChild === one && one.textContent.includes('Memos')"
+    assert page.locator(".board .names").evaluate(over)
+
+
+@pytest.mark.parametrize("width", [320, 640, 1280])
+def test_what_happened_in_steps_is_written_without_overlap(live, width):
+    page, _ = live("pathfinding", viewport={"width": width, "height": 800})
+    press(page, *"lllllllllll")
+    boxes = [one.bounding_box() for one in page.locator(".brief").all()]
+    assert len(boxes) == 12
+    for line in {box["y"] for box in boxes}:
+        row = [box for box in boxes if box["y"] == line]
+        for before, after in itertools.pairwise(row):
+            assert before["x"] + before["width"] < after["x"]
 
 
 def test_no_bars_are_shown_where_nothing_is_asked(live):

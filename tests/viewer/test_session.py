@@ -80,7 +80,8 @@ def test_what_followed_an_earlier_step_is_replaced(begun):
 def test_the_same_again_starts_the_same_episode(begun):
     before = begun.handle({"do": "show"})
     act(begun, 0, 1)
-    assert begun.handle({"do": "begin", "choice": "again", "value": None}) == before
+    again = begun.handle({"do": "begin", "choice": "again", "value": None})
+    assert again == {**before, "turn": before["turn"] + 2}
 
 
 def test_a_thought_without_a_node_changes_nothing_that_is_recorded(begun):
@@ -107,7 +108,7 @@ def test_a_level_of_ones_own_is_played(warehouse):
     assert answer[1]["scene"]["board"][1].startswith("# @*#")
     assert answer[0]["reward"] == 3 and answer[1]["end"] == "solved"
     again = warehouse.handle({"do": "begin", "choice": "again", "value": None})
-    assert again == shown
+    assert again == {**shown, "turn": shown["turn"] + 2}
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,8 @@ def test_an_episode_that_there_is_not_changes_nothing(warehouse, choice, value, 
         {"do": "everything"},
         {"do": ["show"]},
         {"do": "show", "more": 1},
+        {"do": "show", "turn": 1},
+        {"do": "act", "time": 0, "action": 0, "off": [[], []], "turn": "1"},
         {"do": "act", "time": 0},
         {"do": "act", "time": 1, "action": None, "off": [[], []]},
         {"do": "act", "time": -1, "action": None, "off": [[], []]},
@@ -168,6 +171,20 @@ def test_malformed_messages_are_refused_in_one_sentence_and_change_nothing(begun
         begun.handle(message)
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 200
     assert begun.handle({"do": "show"}) == before
+
+
+def test_a_message_about_an_episode_that_another_page_changed_is_refused(begun):
+    turn = begun.handle({"do": "show"})["turn"]
+    move = {"do": "act", "time": 0, "action": 0, "off": [[], []]}
+    think = {"do": "think", "track": 0, "time": 0, "off": []}
+    assert begun.handle({**think, "turn": turn}) == begun.handle(think)
+    assert begun.handle({**move, "turn": turn})["turn"] == turn + 1
+    for message in (move, think):
+        with pytest.raises(BadInput, match="another page has changed this episode"):
+            begun.handle({**message, "turn": turn})
+    begun.handle({**think, "turn": turn + 1})
+    assert begun.handle({"do": "begin", "choice": "again", "value": None})["turn"] == turn + 2
+    begun.handle(move)  # without a turn it is not asked for
 
 
 def test_there_is_nothing_to_think_when_the_episode_is_over(begun):

@@ -118,6 +118,8 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
     """Hold a run folder for one process, and remove what killed ones left half written."""
+    if path.is_dir() and not os.access(path, os.W_OK):
+        raise BadInput(f"{path} is read-only: training could not save anything there")
     with open(path / ".lock", "w", opener=_open_at_once) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

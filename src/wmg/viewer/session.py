@@ -46,11 +46,13 @@ class ViewerSession:
         self.files = page_files(players[0].scenery.drawing)
         self.choices = choices_of(players[0])
         self._lock = threading.Lock()
+        self.turn = 0  # counts the changes of the episode
         self._begin(seed, None, f"seed {seed}")
 
     def _begin(self, seed: int, state: Any, label: str) -> None:
         tracks = [Track(player, seed, state) for player in self.players]
         self.seed, self.state, self.label, self.tracks = seed, state, label, tracks
+        self.turn += 1
 
     def handle(self, message: Any) -> dict[str, Any]:
         """The answer to a message."""
@@ -60,18 +62,22 @@ class ViewerSession:
         if not isinstance(wanted, str) or wanted not in MESSAGES:
             raise BadInput(f"a message must say what to do: one of {', '.join(MESSAGES)}")
         method, fields = MESSAGES[wanted]
-        if set(message) != {"do", *fields}:
+        turned = method in TURNED and "turn" in message
+        if set(message) != {"do", *fields, *(("turn",) if turned else ())}:
             raise BadInput(f"the message {wanted!r} must have {', '.join(('do', *fields))}")
         given = {name: message[name] for name in fields}
         if method is ViewerSession.begin:  # it takes the lock when it has read the text of a board
             return self.begin(**given)
         with self._lock:
+            if turned and message["turn"] != self.turn:
+                raise BadInput("another page has changed this episode: reload to see it")
             return method(self, **given)
 
     def show(self) -> dict[str, Any]:
         """The episode so far, as a file of one episode."""
         episode = Episode(self.seed, self.label, [track.steps for track in self.tracks])
-        return recording.to_json(about(self.players), [episode], "float32")
+        file = recording.to_json(about(self.players), [episode], "float32")
+        return {**file, "turn": self.turn}
 
     def begin(self, choice: Any, value: Any) -> dict[str, Any]:
         """Start an episode that is chosen by its seed or in one of the environment's own ways;
@@ -112,7 +118,8 @@ class ViewerSession:
             track.act(start, action, missing)
             steps = [recording.step_json(step, "float32") for step in track.steps[start:]]
             answer.append({"time": start, "steps": steps})
-        return {"tracks": answer}
+        self.turn += 1
+        return {"tracks": answer, "turn": self.turn}
 
     def think(self, track: Any, time: Any, off: Any) -> dict[str, Any]:
         """What an agent would have thought at a step without some of its nodes."""
@@ -131,6 +138,8 @@ MESSAGES = {
     "think": (ViewerSession.think, ("track", "time", "off")),
 }
 """What a message can ask for, and what it must say."""
+TURNED = (ViewerSession.act, ViewerSession.think)
+"""These may say with `turn` which state of the episode they mean."""
 
 
 def about(players: list[Player]) -> dict[str, Any]:

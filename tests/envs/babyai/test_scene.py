@@ -84,3 +84,5 @@ def test_a_mission_that_there_is_not_is_one_sentence(monkeypatch):
         ValueError, match="no mission of 1,024 episodes has the words 'open a door'"
     ):
         babyai.find_mission(players.babyai().env, "open a door", 0, chance.reset)
+    with pytest.raises(ValueError, match=r"has the words 'a{77}\.\.\.'$"):
+        babyai.find_mission(players.babyai().env, "a" * 8000, 0, chance.reset)

@@ -179,6 +179,54 @@ def test_a_passage_outside_that_winds_through_the_board_is_wall(tmp_path):
     assert text.splitlines() == ["#" * 64, "#@$.".ljust(64, "#"), *["#" * 64] * 62]
 
 
+def plainly_walled(board):
+    """The board with floor that is reached from outside as wall: cell by cell."""
+    height, width = board.shape
+    around = [(y, x) for y in range(-1, height + 1) for x in range(-1, width + 1)]
+    inside = {(y, x) for y, x in around if 0 <= y < height and 0 <= x < width}
+    free = {cell for cell in around if cell not in inside or board[cell] != levels.WALL}
+    outside, new = set(), [(-1, -1)]
+    while new:
+        y, x = cell = new.pop()
+        if cell in free - outside:
+            outside.add(cell)
+            new += [(y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)]
+    walled = board.copy()
+    for cell in outside & inside:
+        if board[cell] in b"@+":
+            return board
+        if board[cell] == levels.FLOOR:
+            walled[cell] = levels.WALL
+    return walled
+
+
+def test_outside_floor_of_random_boards_is_found_as_by_a_plain_search():
+    chance, changed = np.random.default_rng(0), 0
+    for _ in range(200):
+        shares = [chance.uniform(0.5, 5), 2, 0.1, 0.1, 0.05, 0.05, 0.02]
+        size = chance.integers(1, 13, 2)
+        marks = np.frombuffer(b"# .$*@+", np.uint8)
+        board = chance.choice(marks, size, p=np.divide(shares, sum(shares)))
+        walled = levels._wall_outside(board)
+        np.testing.assert_array_equal(walled, plainly_walled(board))
+        changed += not np.array_equal(walled, board)
+    assert 50 < changed < 150
+
+
+def cpu_time(text):
+    began = time.process_time()
+    assert len(levels.read_text(text, 64)) == 100
+    return time.process_time() - began
+
+
+def test_boards_with_a_winding_passage_take_no_longer_than_others():
+    straight = winding(64).splitlines()[:3] + [" " + "#" * 63] * 61
+    texts = ["\n\n".join([board] * 100) for board in (winding(64), "\n".join(straight))]
+    levels.read_text(texts[0], 64)  # imports what it needs
+    winded, straight = (min(cpu_time(text) for _ in range(3)) for text in texts)
+    assert winded < 2 * straight
+
+
 def test_a_file_with_too_many_levels_or_bytes_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(levels, "MOST_CELLS", 3 * 10**2)
     assert len(find(tmp_path, text_of(*BOARDS))) == 3

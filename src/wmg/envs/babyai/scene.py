@@ -15,6 +15,7 @@ from wmg.envs.babyai.observe import MIDDLE, NEAR
 from wmg.envs.babyai.vocabulary import ACTIONS, COLOURS, SIZE, TYPES, VIEW
 from wmg.envs.babyai.world import ABSENT, CARRIED, BabyAIState
 from wmg.envs.scenery import Choice, Reset, Scenery
+from wmg.tools.errors import quote
 from wmg.types import Env, Observation
 
 KEYS = ("ArrowLeft", "ArrowRight", "ArrowUp", "p", "d", "t", "x")
@@ -74,7 +75,7 @@ def find_mission(env: Env, text: str, seed: int, reset: Reset) -> tuple[int, Non
         said = render.mission_text(_starts(reset, env, start))
         if len(found := [i for i, mission in enumerate(said) if wanted in mission]):
             return start + found[0], None
-    raise ValueError(f"no mission of {BATCH * BATCHES:,} episodes has the words {text!r}")
+    raise ValueError(f"no mission of {BATCH * BATCHES:,} episodes has the words {quote(text)}")
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -208,34 +208,15 @@ def _to_rectangle(rows: list[bytes], start: int) -> UInt8[np.ndarray, "height wi
 
 def _wall_outside(board: UInt8[np.ndarray, "height width"]) -> UInt8[np.ndarray, "height width"]:
     """The board with floor that is reached from outside as wall, unless the player is there."""
+    from scipy import ndimage  # late, because few boards need it
+
     around = np.pad(board, 1, constant_values=FLOOR)
-    frame = np.pad(np.zeros(board.shape, bool), 1, constant_values=True)
-    outside = _flood(frame, around != WALL)
+    rooms = np.zeros(around.shape, np.int32)
+    ndimage.label(around != WALL, output=rooms)  # numbers cells that are connected by their sides
+    outside = rooms == rooms[0, 0]
     if np.isin(around[outside], (PLAYER, PLAYER_ON_TARGET)).any():
         return board
     return np.where(outside & (around == FLOOR), np.uint8(WALL), around)[1:-1, 1:-1]
-
-
-def _flood(
-    start: Bool[np.ndarray, "height width"], free: Bool[np.ndarray, "height width"]
-) -> Bool[np.ndarray, "height width"]:
-    """The free cells that are connected with `start`, which includes the edge of the board.
-
-    A set of cells is one long integer with a bit per cell, so that each round of the search is a
-    few shifts. A shift may wrap around the edge, and all of the edge is reached anyway.
-    """
-    reached, allowed = (
-        int.from_bytes(np.packbits(cells, bitorder="little").tobytes(), "little")
-        for cells in (start, free)
-    )
-    width, before = free.shape[1], 0
-    while reached != before:
-        before = reached
-        near = reached << 1 | reached >> 1 | reached << width | reached >> width
-        reached |= near & allowed
-    packed = np.frombuffer(reached.to_bytes(free.size // 8 + 1, "little"), np.uint8)
-    bits = np.unpackbits(packed, bitorder="little")[: free.size]
-    return bits.astype(bool).reshape(free.shape)
 
 
 def _count(boards: Boards, *kinds: int) -> Int[np.ndarray, " levels"]:

@@ -49,6 +49,18 @@ function drawRewards(picture, steps, x) {
   });
 }
 
+/** What happened in each step, in one line, in two by turns if it is narrow, or not: how many lines. */
+function drawBriefs(picture, steps, x, column) {
+  const briefs = steps.map((step) => step.scene.brief);
+  const lines = Math.ceil((5 + 7 * Math.max(...briefs.map((brief) => brief.length))) / column);
+  if (lines > 2) return 1;
+  briefs.forEach((brief, t) => {
+    const y = CURVE + 38 + 12 * (t % lines);
+    picture.append(label(brief, x(t), y, { class: "brief", "text-anchor": "middle" }));
+  });
+  return lines;
+}
+
 /** Arcs from the Memos that are read now to this step: the paper's shortcut paths. */
 function drawArcs(picture, row, x, time, base, gain) {
   row.forEach((share, slot) => {
@@ -143,11 +155,9 @@ export function drawHistory(steps, agent, time, width, rowOf, gain, whatIf, seek
   steps.forEach((step, t) => {
     if (t % ticks === 0)
       picture.append(label(t, x(t), CURVE + 26, { "text-anchor": "middle", class: "quiet" }));
-    if (column >= 4 + 6 * step.scene.brief.length)
-      picture.append(label(step.scene.brief, x(t), CURVE + 38, { "text-anchor": "middle" }));
   });
   picture.append(label("step", 2, CURVE + 26));
-  let bottom = CURVE + 44;
+  let bottom = CURVE + 32 + 12 * drawBriefs(picture, steps, x, column);
   if (agent.attention?.slots) {
     const { factors, slots } = countNodes(agent);
     const rows = new Map();

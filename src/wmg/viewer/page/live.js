@@ -2,6 +2,9 @@
 
 import { check } from "./episodes.js";
 
+/** The state of the episode that this page knows: the server refuses if another page changed it. */
+let turn = null;
+
 async function send(message) {
   const request = {
     method: "POST",
@@ -15,6 +18,7 @@ async function send(message) {
     .json()
     .catch(() => ({ error: "wmg view failed: its terminal says why" }));
   if (!response.ok) throw new Error(answer.error);
+  turn = answer.turn ?? turn;
   return answer;
 }
 
@@ -30,10 +34,10 @@ export async function begin(choice, value) {
 
 /** Go on from a step, by an action or, with null, as each agent chooses. */
 export function act(time, action, off) {
-  return send({ do: "act", time, action, off });
+  return send({ do: "act", time, action, off, turn });
 }
 
 /** What an agent would think at a step without some of its nodes. */
 export function think(track, time, off) {
-  return send({ do: "think", track, time, off });
+  return send({ do: "think", track, time, off, turn });
 }

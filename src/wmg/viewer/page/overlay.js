@@ -63,9 +63,6 @@ function drawNode(node, index, present, isOff, toggle) {
   if (node.kind !== "factor") {
     const box = { x: x - half, y: y - half, width: node.cell, height: node.cell };
     parts.push(svg("rect", { ...box, class: present || isOff ? "slot" : "slot absent" }));
-    if (node.kind === "memo")
-      parts.push(label(node.brief, x + half + 3, y + 3, { class: "quiet" }));
-    else parts.push(label(node.brief, x, y - half - 3, { "text-anchor": "middle" }));
   }
   if (node.kind === "core") return svg("g", { class: "core" }, ...parts);
   const group = svg(
@@ -93,6 +90,20 @@ function drawNode(node, index, present, isOff, toggle) {
   return group;
 }
 
+/** What stands beside the Core and the Memos, over their squares. */
+function drawNames(plan, size, agent) {
+  const memory = plan.nodes.find((node) => node.kind === "memo");
+  const title = agent.attention.memory === "observations" ? "past" : "Memos";
+  const names = memory ? [label(title, memory.at[0] - plan.cell / 2, size.cell + 20)] : [];
+  for (const { kind, brief, cell, at } of plan.nodes) {
+    const [x, y] = at ?? [];
+    if (kind === "memo") names.push(label(brief, x + cell / 2 + 3, y + 3, { class: "quiet" }));
+    if (kind === "core")
+      names.push(label(brief, x, y - cell / 2 - 3, { "text-anchor": "middle" }));
+  }
+  return svg("g", { class: "names" }, ...names);
+}
+
 /**
  * The scene as SVG. `shares` is null for agents without attention; `off` are nodes switched off;
  * `toggle`, if there is one, is called with the node that a person wants switched.
@@ -106,11 +117,6 @@ export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
     const plan = layOut(view, size, step.scene, agent, time);
     width = plan.width;
     const present = step.thought?.present ?? "";
-    const memory = plan.nodes.find((node) => node.kind === "memo");
-    if (memory) {
-      const title = agent.attention.memory === "observations" ? "past" : "Memos";
-      picture.append(label(title, memory.at[0] - plan.cell / 2, size.cell + 20));
-    }
     plan.nodes.forEach((node, i) => {
       const isOff = off.includes(i);
       if (node.at) picture.append(drawNode(node, i, present[i] === "1", isOff, toggle));
@@ -127,6 +133,7 @@ export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
         picture.append(drawn);
       }
     });
+    picture.append(drawNames(plan, size, agent));
   }
   picture.setAttribute("preserveAspectRatio", "xMidYMin");
   picture.setAttribute("viewBox", `-2 -2 ${width + 4} ${size.height + 4}`);
