@@ -36,6 +36,22 @@ class Toy(gymnasium.Env):
         return self.seen(), reward, *ends, {"success": self.time % 2 == 0} if any(ends) else {}
 
 
+class ToySet(Toy):
+    """The same walk, whose goal is one of a set of things."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {
+            "x": Toy.observation_space,
+            "goals": gymnasium.spaces.Box(-9, 9, (2, 2), np.float32),
+            "goals_mask": gymnasium.spaces.MultiBinary(2),
+        }
+    )
+
+    def seen(self):
+        goals = np.array([[self.goal, 1], [0, 0]], np.float32)
+        return {"x": super().seen(), "goals": goals, "goals_mask": np.array([1, 0], np.int8)}
+
+
 class Plain:
     """The vector as it is, the action as it is."""
 

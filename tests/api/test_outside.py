@@ -1,5 +1,6 @@
 """Environments of Gymnasium, by ID and by class, from the command line and from Python."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -16,6 +17,7 @@ from wmg.interop import outside
 from wmg.play.source import HostSource
 from wmg.runs import runfolder
 from wmg.tools.errors import BadInput
+from wmg.types import ObservationSpec
 
 FLAGS = [
     *("--agent.slots=2", "--agent.memo-size=4", "--agent.layers=1", "--agent.heads=1"),
@@ -133,6 +135,18 @@ def test_copies_may_step_as_gymnasiums_own_vector_does():
     np.testing.assert_array_equal(plain.scores, vector.scores)
     with pytest.raises(BadInput, match="vector = sync is for environments named gym:ID, not toy"):
         wmg.train(env=OutsideEnvSettings("toy:Toy", vector="sync"))
+
+
+def test_an_agent_without_factors_trains_on_a_flattened_set():
+    env, gru = OutsideEnvSettings("toy:ToySet"), wmg.GRUSettings(4, 4, 4)
+    few = {**SMALL, "agent": gru}
+    with pytest.raises(BadInput, match="the GRU agent takes no Factors"):
+        wmg.train(env=env, **few)
+    result = wmg.train(env=dataclasses.replace(env, flattened=True), **few)
+    assert result.finished and result.model.spec.observation == ObservationSpec(3 + 2 * 3)
+    assert result.evaluate(2).episodes == 2
+    with pytest.raises(BadInput, match=r"flattened is for Gymnasium's observations, and own:make"):
+        wmg.train(env=OutsideEnvSettings("own:make_bag", flattened=True), **few)
 
 
 def test_the_scale_of_rewards_is_that_of_discounted_returns_within_an_episode(monkeypatch):

@@ -196,6 +196,7 @@ def test_other_actions_are_refused(action, said):
     assert said in refused(TWO, action)
 
 
+BITS = spaces.MultiBinary(2)
 RUNTIME = spaces.Dict(
     {
         "bag": spaces.Sequence(spaces.Box(-1, 1, (2,))),
@@ -231,6 +232,20 @@ def test_an_observation_that_its_space_does_not_have_is_refused(changed, said):
     with pytest.raises(BadInput) as error:
         mapping.observe({**good, **changed})
     assert said in str(error.value)
+
+
+def test_flattened_the_core_has_all_factors_one_after_the_other():
+    space = spaces.Dict({"x": BOX, "foes": spaces.Box(-1, 1, (2, 2)), "foes_mask": BITS})
+    plain, flat = (map_spaces(space, spaces.Discrete(2), flattened=f) for f in (False, True))
+    seen = {"x": np.float32([0.5, 1]), "foes": np.float32([[0.25, 1], [-1, 1]])}
+    seen["foes_mask"] = np.int8([1, 0])
+    assert plain.observe(seen).factors["foes"].present.tolist() == [True, False]
+    flattened = flat.observe(seen)
+    assert flattened.core.tolist() == [0.5, 1, 0.25, 1, 1, 0, 0, 0] and not flattened.factors
+    assert flat.observation.core == 8 and flat.observation.factors == ()
+    both = jax.tree.map(lambda *parts: np.stack(parts), seen, seen)
+    assert flat.observe_all(both).core.tolist() == [flattened.core.tolist()] * 2
+    assert "Core 2-7: all Factors, flattened" in flat.describe()
 
 
 def test_an_observation_without_a_part_is_refused():

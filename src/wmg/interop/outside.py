@@ -23,19 +23,27 @@ from wmg.types import Env, EnvSpec, Learner, ObservationSpec
 GYM = "gym:"
 
 
-def open_env(*, path: str, roles: tuple[str, ...] = (), vector: str = "none") -> Env | HostSource:
+def open_env(
+    *, path: str, roles: tuple[str, ...] = (), flattened: bool = False, vector: str = "none"
+) -> Env | HostSource:
     """The environment at an import path or, after `gym:`, of a Gymnasium ID."""
     if not path.startswith(GYM):
         if vector != "none":
             raise BadInput(f"vector = {vector} is for environments named {GYM}ID, not {path}")
-        return adapt(registry.load(path, "env"), path, roles)
+        made = adapt(registry.load(path, "env"), path, roles, flattened)
+        if flattened and not isinstance(made, HostSource):
+            raise BadInput(f"flattened is for Gymnasium's observations, and {path} has none")
+        return made
     name = path.removeprefix(GYM)
     together = None if vector == "none" else functools.partial(make_vector, name, vector)
     drawn = functools.partial(make_by_id, name, render_mode="rgb_array")
-    return from_gymnasium(functools.partial(make_by_id, name), path, roles, together, drawn)
+    one = functools.partial(make_by_id, name)
+    return from_gymnasium(one, path, roles, flattened, together, drawn)
 
 
-def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSource:
+def adapt(
+    thing: Any, label: str, roles: tuple[str, ...] = (), flattened: bool = False
+) -> Env | HostSource:
     """An environment, made from an object, a class, or a function that makes one."""
     if isinstance(thing, Env | HostSource):
         return thing
@@ -44,13 +52,13 @@ def adapt(thing: Any, label: str, roles: tuple[str, ...] = ()) -> Env | HostSour
 
         return wrap(*thing) if isinstance(thing, tuple) else wrap(thing)
     if is_gymnasium(thing):
-        return from_gymnasium(copies_of(thing), label, roles)
+        return from_gymnasium(copies_of(thing), label, roles, flattened)
     if callable(thing):
         made = call(thing, label)
         if is_gymnasium(made):
-            return from_gymnasium(thing, label, roles)
+            return from_gymnasium(thing, label, roles, flattened)
         if not callable(made):
-            return adapt(made, label, roles)
+            return adapt(made, label, roles, flattened)
     raise BadInput(
         f"{label} must be an environment: one that derives from wmg.Env or gymnasium.Env, or has "
         f"gymnax's interface, or a class or function that makes one; it is {quote(thing)}"
@@ -117,6 +125,7 @@ def from_gymnasium(
     make: Callable[[], Any],
     label: str,
     roles: tuple[str, ...] = (),
+    flattened: bool = False,
     together: Callable[[int], Any] | None = None,
     with_pictures: Callable[[], Any] | None = None,
 ) -> HostSource:
@@ -126,8 +135,8 @@ def from_gymnasium(
     from wmg.interop.spaces import map_spaces
 
     first = call(make, label)
-    chosen = parse_roles(roles)
-    mapping = map_spaces(first.observation_space, first.action_space, roles=chosen)
+    both = first.observation_space, first.action_space
+    mapping = map_spaces(*both, roles=parse_roles(roles), flattened=flattened)
     spec = EnvSpec(mapping.observation, mapping.actions, longest_episode(first), "return")
     made = [first]
 

@@ -63,6 +63,8 @@ class SpaceMapping:
     table: np.ndarray | None
     """The combination of each action; None where the action is a number."""
     first_action: int = 0
+    flattened: bool = False
+    """Whether the Factors are shown in the Core."""
 
     def observe(self, seen: Any) -> Observation:
         """The observation of one environment."""
@@ -116,7 +118,27 @@ class SpaceMapping:
         return leaves
 
     def _build(self, leaves: list[np.ndarray]) -> Observation:
-        return jax.tree.unflatten(_structure(self._names, self.image is not None), leaves)
+        names, last = self._names, 1 + 2 * len(self._names)
+        if self.flattened:
+            leaves, names = [flatten(leaves[0], leaves[1:last]), *leaves[last:]], ()
+        return jax.tree.unflatten(_structure(names, self.image is not None), leaves)
+
+
+def flatten(core: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
+    """A Core with all Factors in it, one after the other, each with whether it is there; one that
+    is not is all zeros. `factors` has rows and presence of each type in turn."""
+    parts = [core]
+    for values, present in zip(factors[::2], factors[1::2], strict=True):
+        there = present[..., None]
+        rows = np.where(there, np.concatenate([values, np.ones_like(there)], axis=-1), 0)
+        parts.append(rows.reshape(*rows.shape[:-2], -1))
+    return np.concatenate(parts, axis=-1, dtype=np.float32)
+
+
+def flatten_spec(spec: ObservationSpec) -> ObservationSpec:
+    """The shapes of an observation with its Factors in the Core."""
+    more = sum(most * (size + 1) for _, most, size in spec.factors)
+    return dataclasses.replace(spec, core=spec.core + more, factors=())
 
 
 @functools.cache
@@ -132,11 +154,12 @@ def map_spaces(
     *,
     roles: Mapping[str, str] | None = None,
     text: Callable[[str], np.ndarray] | None = None,
+    flattened: bool = False,
 ) -> SpaceMapping:
     """The mapping of an environment's spaces.
 
     `roles` decides what parts become; see `wmg.interop.roles`. `text` encodes texts: it returns
-    the same number of numbers for each.
+    the same number of numbers for each. `flattened` shows Factors in the Core.
     """
     if not isinstance(observation_space, spaces.Space):
         got = quote(observation_space)
@@ -157,8 +180,13 @@ def map_spaces(
     lines = [MappedPart(key or "observation", show(s), made) for key, s, made in rules.lines]
     if not rules.core:
         lines.append(MappedPart("", "", "Core 0: always 1, since nothing else is in the Core"))
+    if flattened:
+        was, spec = spec.core, flatten_spec(spec)
+        lines.append(MappedPart("", "", f"Core {was}-{spec.core - 1}: all Factors, flattened"))
     lines.append(MappedPart("action", show(action_space), becomes))
-    return SpaceMapping(spec, actions, tuple(lines), core, factors, image, table, first_action)
+    return SpaceMapping(
+        spec, actions, tuple(lines), core, factors, image, table, first_action, flattened
+    )
 
 
 def map_actions(space: Any) -> tuple[np.ndarray | None, int, int, str]:

@@ -18,6 +18,9 @@ class OutsideEnvSettings(EnvSettings):
     environment, of its class, or of a function that makes one."""
     roles: tuple[str, ...] = ()
     """What parts of a Gymnasium observation become, where the rules do not fit: KEY=ROLE."""
+    flattened: bool = False
+    """Whether a Gymnasium observation's Factors are shown in the Core, one after the other, for
+    agents that take no Factors."""
     vector: Literal["none", "sync", "async", "vector_entry_point"] = "none"
     """How the copies of a Gymnasium environment step: one after the other (none), or as
     gymnasium.make_vec does in this mode."""
