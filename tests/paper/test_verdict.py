@@ -110,6 +110,28 @@ def test_a_number_counts_if_it_is_outside_the_interval(monkeypatch, low, high, e
     assert judge(claim, {"a": many(94)}, set()).verdict == expected
 
 
+def curves(centre, gain, reports):
+    """Twenty runs that gain as much with every report; a score is the mean of two reports."""
+    scores = centre + gain * np.arange(reports) + np.linspace(-0.1, 0.1, 20)[:, None]
+    curve = plots.Curve(100.0 * np.arange(1, reports + 1), scores)
+    steps = {"steps": 100 * reports, "curve": curve, "final_points": 2}
+    return Outcome(scores[:, -2:].mean(1), results=[{}], **steps)
+
+
+def test_learning_curves_are_compared_where_the_shorter_one_ends():
+    long, short = curves(10, 1, reports=40), curves(20, 1, reports=10)
+    assert long.centre > short.centre  # because it has learned for longer
+    judged = judge(CLAIM, {"a": long, "b": short}, set())
+    assert judged.verdict == "fails"
+    assert judged.why.startswith("18.50 against 28.50")
+    assert long.until(1000.0).curve.scores.shape == (20, 10)
+
+
+def test_models_that_were_trained_for_other_numbers_of_steps_are_not_compared():
+    judged = judge(CLAIM, {"a": many(90, steps=2000), "b": many(50)}, set())
+    assert judged == ("not judged", "2,000 steps of training against 1,200")
+
+
 def test_a_single_run_above_a_line_is_not_judged():
     curve = plots.Curve(np.array([5.0]), np.array([[94.9]]))
     alone = dataclasses.replace(outcome(94.9), curve=curve)

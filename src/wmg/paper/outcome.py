@@ -57,6 +57,8 @@ class Outcome:
     """The curve if levels may be played for longer, where there are levels."""
     training: plots.Curve | None = None
     """Of training levels, while they were learned from."""
+    final_points: int = 1
+    """How many of its last reports a run's final score is the mean of."""
 
     @property
     def runs(self) -> int:
@@ -121,6 +123,15 @@ class Outcome:
             return None
         scores = self.curve.scores[:, self.curve.steps == steps][:, 0]
         return dataclasses.replace(self, values=scores[np.isfinite(scores)])
+
+    def until(self, steps: float) -> "Outcome":
+        """The outcome if the runs had been stopped after `steps` steps of their curve."""
+        if self.curve is None or self.curve.steps[-1] <= steps:
+            return self
+        kept = self.curve.steps <= steps
+        curve = plots.Curve(self.curve.steps[kept], self.curve.scores[:, kept])
+        values = _final_scores(curve.scores, self.final_points)
+        return dataclasses.replace(self, curve=curve, values=values)
 
 
 def pool(
@@ -193,6 +204,7 @@ def _pool_series(
         results = _tested_alike(results)
     scores = _stack([row for result in results for row in result_file.scores_of(result)])
     finished = np.isfinite(scores[:, -1])
+    points = FINAL_POINTS.get(target.measure, 1)
     steps = max((result.get("steps", []) for result in results), key=len)
     curve = plots.Curve(np.array(steps, float), scores) if steps else None
     longer = None
@@ -200,9 +212,8 @@ def _pool_series(
         rows = [row for result in results for row in result_file.scores_of(result, SCORES_LONGER)]
         longer = plots.Curve(curve.steps, _stack(rows))
     training = [result[TRAINING] for result in results if TRAINING in result]
-    final_points = FINAL_POINTS.get(target.measure, 1)
     return Outcome(
-        values=np.nanmean(scores[finished, -final_points:], axis=1),
+        values=_final_scores(scores, points),
         curve=curve,
         results=results,
         steps=results[0]["config"]["steps"],
@@ -210,7 +221,13 @@ def _pool_series(
         diverged=int((~finished).sum()),
         longer=longer,
         training=_training_curve(training) if training else None,
+        final_points=points,
     )
+
+
+def _final_scores(scores: np.ndarray, points: int) -> np.ndarray:
+    """The mean of the last points of each run that did not diverge."""
+    return np.nanmean(scores[np.isfinite(scores[:, -1]), -points:], axis=1)
 
 
 def _single(series: str, results: list[Json]) -> Outcome:

@@ -98,7 +98,18 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> Verdict
         return _judge_unsolved(claim, ours)
     if other is None:
         return _judge_number(claim, ours)
+    ours, other = equally_long(ours, other)
+    if not ours.censored and ours.curve is None and ours.steps != other.steps:
+        return Verdict("not judged", f"{ours.steps:,} steps of training against {other.steps:,}")
     return _judge_difference(claim, ours, other)
+
+
+def equally_long(*outcomes: Outcome) -> list[Outcome]:
+    """The outcomes of learning curves, each as it was where the shortest curve ends."""
+    if any(each.curve is None for each in outcomes):
+        return list(outcomes)
+    end = min(float(each.curve.steps[-1]) for each in outcomes if each.curve is not None)
+    return [each.until(end) for each in outcomes]
 
 
 def _judge_unsolved(claim: Claim, ours: Outcome) -> Verdict:
