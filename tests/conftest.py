@@ -15,7 +15,7 @@ import pytest
 
 LONG = ("test_examples",)
 """Files of few and long tests."""
-MEMORY = 1.8e9
+MEMORY = 1.4e9
 """Bytes beyond which a process forgets its compiled programs, after a file of tests."""
 
 
