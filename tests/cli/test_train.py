@@ -225,6 +225,26 @@ def test_a_mirror_is_closed_when_training_is_interrupted(tmp_path, monkeypatch, 
     mirror.close.assert_called_once_with()
 
 
+def test_a_ctrl_c_that_arrives_twice_at_once_saves(tmp_path):
+    long = ["--steps=90000000", "--report-every=50", "--out", tmp_path / "run"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+    try:
+        process = tiny.start("train", "pathfinding/wmg", *tiny.FLAGS[:-2], *long)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        with tiny.time_limit(120):
+            while "steps/s" not in process.stderr.readline():
+                assert process.poll() is None
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        said, complaints = process.communicate(timeout=30)
+        assert process.returncode == 0 and "stopped and saved" in said, complaints
+    finally:
+        process.kill()
+
+
 def test_a_second_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_LOG_COMPILES", "1")
     long = ["--steps=90000000", "--report-every=90000000", "--out", tmp_path / "run"]

@@ -10,6 +10,7 @@ import difflib
 import importlib
 import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -84,6 +85,8 @@ def watch_interrupts(does: str) -> None:
     def watch() -> None:
         read_signal()
         time.sleep(GRACE_SECONDS)  # most commands have ended by then
+        if select.select([reader], [], [], 0)[0]:  # a scheduler may have sent the signal twice
+            os.read(reader, select.PIPE_BUF)
         print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         read_signal()
         time.sleep(GRACE_SECONDS)

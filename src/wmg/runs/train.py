@@ -9,6 +9,7 @@ import dataclasses
 import os
 import pathlib
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,6 +31,8 @@ from wmg.types import Env, Run, count_parameters
 
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
+ONE_SIGNAL = 0.25
+"""Seconds in which signals to stop count as one; less than Ctrl-C takes to be acknowledged."""
 
 
 def train(
@@ -168,14 +171,23 @@ def open_session(
 def stop_on_signals() -> Iterator[list[int]]:
     """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
 
+    A scheduler, or `timeout`, sends a signal to a process and to its group. So signals that arrive
+    within `ONE_SIGNAL` seconds count as one, and do not keep training from saving.
+
     Outside the main thread, where Python allows no handlers, signals are left alone.
     """
     received: list[int] = []
+    first = 0.0
 
     def note(number: int, frame: Any) -> None:
+        nonlocal first
+        if not received:
+            first = time.monotonic()
+        elif time.monotonic() - first > ONE_SIGNAL:
+            for each, handler in previous.items():
+                signal.signal(each, handler)
+            signal.raise_signal(number)
         received.append(number)
-        for each, handler in previous.items():
-            signal.signal(each, handler)
 
     previous: dict[int, Any] = {}
     with contextlib.suppress(ValueError):
