@@ -5,10 +5,13 @@ A linear layer's parameter gradient is one product of its inputs and its output'
 layer as it is and for one taken apart into `Blocks`.
 """
 
+import math
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 EPSILON = 1e-12
 """Inside the square root of layer normalisation, as in the authors' code."""
@@ -58,6 +61,15 @@ class Linear(eqx.Module):
             Blocks(weight.reshape(count, -1, inputs), bias.reshape(count, -1))
             for count, weight, bias in zip(blocks, weights, biases, strict=True)
         )
+
+
+def with_he_weights(layers: PyTree) -> PyTree:
+    """Newly made layers with the initial weights of He et al.: uniform within sqrt(6/inputs)."""
+
+    def larger(x: Any) -> Any:
+        return Linear(math.sqrt(6) * x.weight, x.bias) if isinstance(x, Linear) else x
+
+    return jax.tree.map(larger, layers, is_leaf=lambda x: isinstance(x, Linear))
 
 
 class Blocks(eqx.Module):

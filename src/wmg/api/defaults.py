@@ -36,6 +36,7 @@ def config_for(env: Env | HostSource, named: EnvSettings | None, steps: int = ST
             hidden=64,
             actor_critic=64,
             start="empty",
+            init="he",
         ),
         hyper=Hyper(
             learning_rate=3e-4,

@@ -10,6 +10,7 @@ import plain
 import pytest
 from probes import TINY, build, tiny_wmg
 
+from wmg.agents.layers import Linear
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.types import EnvSpec, Factors, Observation, ObservationSpec, count_parameters
 
@@ -224,3 +225,19 @@ def test_the_papers_networks_have_as_many_parameters_as_it_says(count):
     shapes = eqx.filter_eval_shape(build, settings, spec)
     empty = jax.tree.map(lambda x: np.broadcast_to(np.float32(0), x.shape), shapes)
     assert count_parameters(empty) == count
+
+
+def test_weights_of_he_have_their_size_everywhere_but_in_actor_and_critic():
+    made = {init: tiny_wmg(SPEC, init=init) for init in ("pytorch", "he")}
+    small, he = ([x.weight for x in linear_layers(agent)] for agent in made.values())
+    for a, b in zip(small, he, strict=True):
+        np.testing.assert_allclose(b, 6**0.5 * a, rtol=1e-6)
+    assert max(float(abs(b).max() * b.shape[1] ** 0.5) for b in he) > 6**0.5 * 0.9
+    assert eqx.tree_equal(*(agent.actor_critic for agent in made.values()))
+
+
+def linear_layers(agent):
+    """All but those of actor and critic."""
+    rest = eqx.tree_at(lambda a: a.actor_critic, agent, None)
+    nodes = jax.tree.leaves(rest, is_leaf=lambda x: isinstance(x, Linear))
+    return [node for node in nodes if isinstance(node, Linear)]

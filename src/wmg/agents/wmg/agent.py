@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
-from wmg.agents.layers import Linear
+from wmg.agents.layers import Linear, with_he_weights
 from wmg.agents.wmg.memory import Memory
 from wmg.agents.wmg.transformer import Transformer
 from wmg.types import Observation, ObservationSpec, Output, Summary
@@ -103,28 +103,30 @@ class WMG(ActorCriticAgent[Memory]):
         shared_heads: bool,
         start: Literal["full", "empty"],
         age: AgeEncoding,
+        init: Literal["pytorch", "he"] = "pytorch",
         key: PRNGKeyArray,
     ):
         require_parts("WMG", observation, factors=True)
         size = heads * head_size
         ckey, fkey, mkey, tkey, nkey, akey = jax.random.split(key, 6)
         fkeys = jax.random.split(fkey, len(observation.factors))
-        self.core_embedding = Linear.create(observation.core, size, key=ckey)
-        self.factor_embeddings = {
+        core_embedding = Linear.create(observation.core, size, key=ckey)
+        factor_embeddings = {
             name: Linear.create(width, size, key=k)
             for (name, _, width), k in zip(observation.factors, fkeys, strict=True)
         }
         vector = memo_size if memory == "memos" else observation.core
-        self.memory_embedding = None
+        memory_embedding = new_memo = None
         if memory != "none":
             floor = slots if start == "full" else 0
-            self.memory_embedding = MemoryEmbedding.create(
-                slots, vector, size, age, floor, key=mkey
-            )
-        self.transformer = Transformer.create(layers, heads, head_size, hidden, key=tkey)
-        self.new_memo = None
+            memory_embedding = MemoryEmbedding.create(slots, vector, size, age, floor, key=mkey)
+        transformer = Transformer.create(layers, heads, head_size, hidden, key=tkey)
         if memory == "memos":
-            self.new_memo = Linear.create(size, memo_size, key=nkey)
+            new_memo = Linear.create(size, memo_size, key=nkey)
+        made = (core_embedding, factor_embeddings, memory_embedding, transformer, new_memo)
+        made = with_he_weights(made) if init == "he" else made
+        self.core_embedding, self.factor_embeddings, self.memory_embedding = made[:3]
+        self.transformer, self.new_memo = made[3:]
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, shared_heads, key=akey)
 
     def initial_memory(self) -> Memory:

@@ -31,6 +31,10 @@ class WMGSettings(AgentSettings):
     age: Literal["concatenated", "added"] = "concatenated"
     """Whether a one-hot age is part of the memory vector or (Sokoban) embedded apart."""
 
+    init: Literal["pytorch", "he"] = "pytorch"
+    """Initial weights of the Transformer, its embeddings and new Memos: PyTorch's default, uniform
+    within 1/sqrt(inputs), or the larger ones of He et al., within sqrt(6/inputs)."""
+
     def __post_init__(self):
         require_choices(self)
         require_counts(self, largest=256, layers=1)
