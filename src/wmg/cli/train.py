@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
+    asked_steps,
     find_config,
     option_value,
     prepare_jax,
@@ -109,11 +110,9 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
         from wmg.api import training
         from wmg.api.defaults import STEPS
 
-        steps = option_value(args, "--steps") or ""
-        known = steps.isdecimal() and len(steps) < 10  # others are refused with all options
-        return training.experiment(name, env, agent, steps=int(steps) if known else STEPS)[0]
+        return training.experiment(name, env, agent, steps=asked_steps(args) or STEPS)[0]
     if name is not None:
-        return find_config(name)
+        return find_config(name, asked_steps(args))
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
@@ -150,6 +149,7 @@ def finish_training(result: Any, json: bool) -> int:
         return 1 if diverged == result.config.runs else 0
     if not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
+        print(f"to keep its model as it is: wmg convert {result.folder} MODEL.safetensors")
         return 0
     said = describe_scores(summary, result.config.runs)
     print(f"{result.folder}: {said}, {summary['seconds']:,} s")
