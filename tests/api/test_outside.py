@@ -57,6 +57,19 @@ def test_defaults_depend_on_the_steps_however_they_are_written(first):
     assert (settings.steps, settings.hyper.anneal_every) == (20_000, 2_000)
 
 
+def test_it_is_compared_by_returns_and_its_curve_is_drawn(folder, capsys, tmp_path):
+    code, out, _ = tiny.command(capsys, "compare", folder, "random", "--episodes=8")
+    assert code == 0 and "%" not in out.splitlines()[0] and "points" not in out
+    assert tiny.command(capsys, "plot", folder, "--out", tmp_path / "curve.png")[0] == 0
+
+
+def test_agents_of_two_outside_environments_are_not_compared(folder, capsys, tmp_path):
+    wmg.train(env="own:make_bag", **SMALL).save(tmp_path / "bag.safetensors")
+    code, out, err = tiny.command(capsys, "compare", folder, tmp_path / "bag.safetensors")
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "plays CartPole-v1 and " in err and err.endswith("plays own:make_bag\n")
+
+
 def test_it_is_shown(folder, capsys, tmp_path):
     args = ["view", folder, "--run=0", "--episodes=1", "--export", tmp_path / "page.html"]
     assert tiny.command(capsys, *args)[0] == 0
