@@ -209,7 +209,7 @@ def record(
         for track in tracks:
             while not track.over and len(track.steps) <= LONGEST_RECORDED:
                 track.act(len(track.steps) - 1, None, ())
-        if not solved or tracks[0].steps[-1].end == recording.SOLVED:
+        if not solved or tracks[0].success:
             cut = (
                 "" if all(track.over for track in tracks) else f", {LONGEST_RECORDED:,} steps of it"
             )
