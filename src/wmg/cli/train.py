@@ -21,6 +21,7 @@ from wmg.cli.start import (
     threads_for,
 )
 from wmg.config import Config, Goal, to_dict
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
 
@@ -156,10 +157,18 @@ def finish_training(result: Any, json: bool) -> int:
     if result.config.goal:
         print(describe_goal(summary["goal"], result.config))
     if diverged:
-        print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
+        print(f"{diverged} of {result.config.runs} runs diverged and were stopped{suspect(result)}")
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
     return 1 if diverged == result.config.runs else 0
+
+
+def suspect(result: Any) -> str:
+    """What to try where every run diverged in an environment from outside of the package."""
+    env = result.config.env
+    if not result.diverged.all() or not isinstance(env, OutsideEnvSettings):
+        return ""
+    return f"; if the environment shows NaN, wmg.check_env({env.path!r}) says so"
 
 
 def describe_scores(summary: dict[str, Any], runs: int) -> str:
