@@ -89,8 +89,9 @@ def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
         return registry.settings_class(EnvSettings, name)()
     if pathlib.Path(name).exists():
         found = played_by(pathlib.Path(name))
-        outside = roles and isinstance(found, OutsideEnvSettings)
-        return dataclasses.replace(found, roles=roles) if outside else found
+        if roles and isinstance(found, OutsideEnvSettings):
+            return dataclasses.replace(found, roles=roles)
+        return found
     if ":" in name:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):

@@ -31,7 +31,8 @@ class TrainOptions:
     """Train one or more runs and write a run folder. PRESET is a name that `wmg list` shows, or
     module:NAME, the import path of a Config. Without a preset, --env says what is trained on:
     gym:ID, an environment that Gymnasium knows, or module:NAME, the import path of one. --agent
-    says what is trained: gru or another name, or module:NAME, the import path of its class."""
+    says what is trained: gru or another name, or module:NAME, the import path of its class.
+    Defaults are those of the preset or environment: name it before --help to see them."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
     goal: bool = False
