@@ -111,7 +111,7 @@ def test_a_session_shows_the_numbers_that_the_agent_sees(bag):
     assert (shown["title"], shown["env"]["name"]) == ("Bag", "bag")
     assert shown["actions"] == [{"name": f"action {i}", "key": str(i)} for i in range(3)]
     scene = shown["episodes"][0]["tracks"][0][0]["scene"]
-    assert scene["picture"] is None and scene["says"] == "There are 3 of 3 coins."
+    assert scene["picture"] is None and scene["says"] == "Factors present: 3 of 3 coins."
     assert scene["rows"][0] == {"name": "core", "numbers": [0.25]}
     assert [row["name"] for row in scene["rows"][1:]] == ["coins"] * 3
     assert scene["places"] == [[1], [2], [3]]

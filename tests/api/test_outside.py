@@ -12,6 +12,8 @@ from api.test_training import SMALL
 import wmg
 from wmg.api import defaults
 from wmg.cli import main
+from wmg.cli.start import split_name
+from wmg.cli.train import read_training
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.interop import outside
 from wmg.play.source import HostSource
@@ -45,6 +47,27 @@ def test_an_environment_is_trained_resumed_and_played_by_its_id(folder, capsys):
     played = json.loads(out)
     assert code == 0 and played["metric"] == "return" and played["score"] == played["mean_length"]
     assert wmg.evaluate(folder, 5).score == played["score"]
+
+
+@pytest.mark.parametrize("first", [["own:make_bag"], ["--env", "own:make_bag"]])
+def test_defaults_depend_on_the_steps_however_they_are_written(first):
+    name, args = split_name([*first, "--steps", "2e4"])
+    settings = read_training(name, args)[1]
+    assert settings.env.path == "own:make_bag"
+    assert (settings.steps, settings.hyper.anneal_every) == (20_000, 2_000)
+
+
+def test_it_is_compared_by_returns_and_its_curve_is_drawn(folder, capsys, tmp_path):
+    code, out, _ = tiny.command(capsys, "compare", folder, "random", "--episodes=8")
+    assert code == 0 and "%" not in out.splitlines()[0] and "points" not in out
+    assert tiny.command(capsys, "plot", folder, "--out", tmp_path / "curve.png")[0] == 0
+
+
+def test_agents_of_two_outside_environments_are_not_compared(folder, capsys, tmp_path):
+    wmg.train(env="own:make_bag", **SMALL).save(tmp_path / "bag.safetensors")
+    code, out, err = tiny.command(capsys, "compare", folder, tmp_path / "bag.safetensors")
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "plays CartPole-v1 and " in err and err.endswith("plays own:make_bag\n")
 
 
 def test_it_is_shown(folder, capsys, tmp_path):

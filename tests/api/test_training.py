@@ -164,6 +164,25 @@ def test_ctrl_c_saves_and_is_raised(tmp_path):
     assert whole.finished and len(whole.steps) == 2
 
 
+def gym_object():
+    return pytest.importorskip("gymnasium").make("CartPole-v1")
+
+
+@pytest.mark.parametrize("make", [lambda: own.make_bag, lambda: Bag(3), gym_object])
+def test_what_ctrl_c_left_is_loaded_played_and_saved(tmp_path, make):
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+
+    env = make()
+    with pytest.raises(KeyboardInterrupt):
+        wmg.train(folder=tmp_path / "run", env=env, show=interrupt, **SMALL)
+    again = None if env is own.make_bag else env  # which settings cannot name
+    model = wmg.load(tmp_path / "run", env=again)
+    played = model.evaluate(5)
+    model.save(tmp_path / "model.safetensors")
+    assert wmg.load(tmp_path / "model.safetensors", env=again).evaluate(5) == played
+
+
 def test_training_shows_what_it_is_told_to(capsys):
     wmg.train("pathfinding/wmg", agent=SMALL["agent"], steps=24, report_every=24)
     assert capsys.readouterr().err == ""

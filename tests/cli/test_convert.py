@@ -12,12 +12,16 @@ from interop.small import SECOND, SMALL
 from small_boxoban import small_boxoban  # noqa: F401
 from tiny import keys_may_be_split_up  # noqa: F401
 
+import wmg
 from wmg import config, paper, registry
+from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.interop import torch_file
 from wmg.runs import checkpoint
+from wmg.types import EnvSpec, ObservationSpec
 
 
 @pytest.fixture(params=["plain", "torch"])
@@ -167,3 +171,24 @@ def test_a_run_is_converted_to_a_model_of_its_own(tmp_path, capsys):
         if name.startswith("agent.")
     }
     assert tiny.differing(safetensors.numpy.load_file(file), weights) == []
+
+
+def test_a_folder_in_which_training_has_not_ended_gives_its_model(capsys, tmp_path):
+    folder, model = tmp_path / "run", tmp_path / "m.safetensors"
+    tiny.stop_after(tiny.settings(), folder, 1)
+    code, out, err = tiny.command(capsys, "convert", folder, model)
+    assert (code, out) == (0, f"wrote {model}\n")
+    assert err == f"training in {folder} has not ended: its last saved weights\n"
+    assert eqx.tree_equal(wmg.load(model).agent, wmg.load(folder).agent)
+    for args in (["eval", folder, "--episodes=2"], ["inspect", folder], ["inspect", model]):
+        assert tiny.command(capsys, *args)[0] == 0
+
+
+def test_a_model_of_an_outside_environment_keeps_what_its_environment_shows(capsys, tmp_path):
+    spec = EnvSpec(ObservationSpec(2), actions=2, max_steps=5, metric="return")
+    settings = tiny.settings(env=OutsideEnvSettings("nowhere:Env"), agent=GRUSettings(size=4))
+    agent = registry.make_agent(settings.agent, spec, jax.random.key(0))
+    one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
+    checkpoint.save_model(one, agent, settings, spec)
+    assert tiny.command(capsys, "convert", one, other, "--half")[0] == 0
+    assert wmg.load(other).spec == spec

@@ -27,6 +27,11 @@ size = [4]
 actor_critic = [4]
 """
 
+SMALL_GRID = {
+    **{"learning_rate": [1e-4, 1e-3], "t_max": [4], "slots": [2], "memo_size": [4], "layers": [1]},
+    **{"heads": [1], "head_size": [4], "hidden": [4], "actor_critic": [4]},
+}
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
@@ -50,6 +55,7 @@ def test_a_search_from_create_to_final(here, capsys):
     code, out, _ = tiny.command(capsys, "tune", "best", "s", "--json")
     best = json.loads(out)
     assert code == 0 and best["train"].startswith("wmg train pathfinding/gru --hyper.learning-rate")
+    assert tiny.command(capsys, "tune", "best", "s")[1].endswith("runs: wmg tune final s\n")
     code, out, _ = tiny.command(
         capsys, "tune", "final", "s", "--runs=1", "--json", "--out=results/f.json"
     )
@@ -60,6 +66,27 @@ def test_a_search_from_create_to_final(here, capsys):
         code, _, err = tiny.command(capsys, "tune", *flags)
         assert code == 2 and err.endswith(" already exists\n")
     assert "of at most 2 runs done" in tiny.command(capsys, "tune", "status", "s")[1]
+
+
+def test_the_return_of_an_outside_environment_is_maximised(here, capsys, monkeypatch):
+    monkeypatch.setattr("wmg.cli.start.prepare_jax", lambda threads: None)
+    (here / "small.json").write_text(json.dumps(SMALL_GRID))
+    flags = ["--grid=small.json", "--steps=256", "--report-every=128", "--runs=3", "--seed=0"]
+    args = ["gym:CartPole-v1", *flags, "--storage=other.db", "--no-until-settled"]
+    code, out, _ = tiny.command(capsys, "tune", "create", *args)
+    assert code == 0 and "wmg tune worker gym-CartPole-v1 --storage other.db" in out
+    store = ["gym-CartPole-v1", "--storage=other.db"]
+    assert tiny.command(capsys, "tune", "worker", *store)[0] == 0
+    found = json.loads(tiny.command(capsys, "tune", "status", *store, "--json")[1])
+    from wmg.tuner import study
+
+    with study.opened("other.db", "gym-CartPole-v1") as shared:
+        means = [sum(scores) / len(scores) for scores in shared.scores().values()]
+    assert found["metric"] == "return" and found["done"] == 3
+    assert min(means) > 8 and found["best"]["raw_mean"] == pytest.approx(max(means))
+    _, out, _ = tiny.command(capsys, "tune", "best", *store)
+    assert "mean return over the last tenth of a run; higher is better" in out
+    assert out.endswith("fresh runs: wmg tune final gym-CartPole-v1 --storage other.db\n")
 
 
 def test_what_best_says_can_be_trained(here):
@@ -76,7 +103,10 @@ BAD = {
     "command": (["tune", "frob"], "wmg tune has create, worker, workers, status, best, final"),
     "no preset": (["tune", "create"], "name a preset to tune; wmg list shows them"),
     "preset": (["tune", "create", "pathfinding/wgm"], "did you mean 'pathfinding/wmg'?"),
-    "metric": ([*CREATE, "--metric=speed"], "metric must be one of score, steps, got 'speed'"),
+    "metric": (
+        [*CREATE, "--metric=speed"],
+        "metric must be one of score, return, steps, got 'speed'",
+    ),
     "metric not reported": ([*CREATE, "--metric=steps"], "pathfinding/gru has no goal, so its"),
     "names": ([*CREATE, "--names", "wings"], "the grid has no 'wings'; it has t_max,"),
     "grid": ([*CREATE, "--grid=none.toml"], "there is no grid file none.toml"),

@@ -65,6 +65,14 @@ def test_episodes_do_not_depend_on_how_many_are_played_together(gru, played, cou
     np.testing.assert_allclose(same.reward, played.reward, atol=1e-6)
 
 
+def test_progress_is_shown_from_compiling_to_the_last_episode(gru):
+    shown = []
+    evaluate(dice(7), gru, seed=3, episodes=40, show=lambda *about: shown.append(about))
+    assert shown[0] == ("compiling ...", 0, 0)
+    counts = [done for what, done, total in shown[1:] if (what, total) == ("episodes", 40)]
+    assert len(counts) == len(shown) - 1 > 5 and counts == sorted(counts) and counts[-1] == 40
+
+
 def test_another_seed_plays_other_episodes(gru, played):
     other = evaluate(dice(7), gru, seed=4, episodes=200)
     assert (other.length != played.length).any()

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,8 +12,10 @@ from wmg.agents.baselines.settings import RandomSettings
 from wmg.envs.babyai import picture
 from wmg.envs.babyai.env import BabyAI, Layout
 from wmg.envs.pathfinding.settings import PathfindingSettings
+from wmg.interop.outside import UNLIMITED
 from wmg.play import evaluate, streams
 from wmg.play.record import one_by_one, record
+from wmg.types import Env, EnvSpec, Observation, ObservationSpec, Step
 
 LAYOUT = Layout((2, 3), 0, (("ball", "red", 4, 4),), "go to the red ball")
 
@@ -54,6 +57,41 @@ def test_a_greedy_recording_takes_the_most_likely_actions():
     # All actions are as likely for this agent, and the first of them turns left.
     states = record(room(), random_agent(room()), jax.random.key(0), greedy=True)
     assert {int(state.last_action) for state in states[1:]} == {0}
+
+
+class Sleeper(Env):
+    """An episode of 300 steps, of which nobody says how long it may be."""
+
+    @property
+    def spec(self):
+        return EnvSpec(ObservationSpec(1), actions=2, max_steps=UNLIMITED, metric="return")
+
+    def reset(self, key):
+        return jnp.int32(0), Observation(jnp.zeros(1))
+
+    def step(self, state, action, key):
+        time, no = state + 1, jnp.bool_(False)
+        return Step(time, Observation(jnp.zeros(1)), jnp.float32(0), time == 300, no, no)
+
+
+def test_an_episode_without_a_limit_is_recorded_to_its_end_and_no_further():
+    # All 1,000,000 steps that it might have had would take minutes.
+    states = record(Sleeper(), random_agent(Sleeper()), jax.random.key(0))
+    assert list(map(int, states)) == list(range(301))
+
+
+class Restless(Sleeper):
+    """An episode that goes on after the limit, as an evaluation cuts it."""
+
+    @property
+    def spec(self):
+        return EnvSpec(ObservationSpec(1), actions=2, max_steps=290, metric="return")
+
+
+def test_a_recording_ends_at_the_limit_as_an_evaluation_does():
+    assert len(record(Restless(), random_agent(Restless()), jax.random.key(0))) == 291
+    played = evaluate.evaluate(Restless(), random_agent(Restless()), 1, 2)
+    assert played.length.tolist() == [290, 290]
 
 
 def test_states_are_taken_apart_along_their_first_axis():

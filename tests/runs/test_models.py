@@ -1,6 +1,7 @@
 """Finding, fitting and lengthening agents."""
 
 import dataclasses
+import json
 import shutil
 
 import equinox as eqx
@@ -74,17 +75,37 @@ def test_a_file_of_the_authors_is_answered_with_the_command_that_converts_it(tmp
         models.find(str(tmp_path / "model.pth"))
 
 
-def test_a_folder_that_has_not_ended_has_no_best_run(folder):
+def test_a_folder_that_has_not_ended_gives_its_best_run_so_far(folder):
     (folder / "best.safetensors").unlink()
-    assert refusal(models.find, str(folder)) == (
-        f"training in {folder} has not ended, so there is no best run: give --run"
-    )
+    for best in (1, 0):
+        for run in (0, 1):
+            write_last(folder, run, score=50.0 if run == best else 40.0)
+        assert_is_run(models.find(str(folder))[0], folder, best)
+    write_last(folder, 0, diverged=True)
+    assert_is_run(models.find(str(folder))[0], folder, 1)
 
 
-def test_a_folder_that_went_on_after_its_end_has_no_best_run(folder):
+def write_last(folder, run, **changes):
+    """Change the last line of a log."""
+    log = folder / "logs" / f"{run:04d}.jsonl"
+    *first, last = log.read_text().splitlines()
+    log.write_text("\n".join([*first, json.dumps(json.loads(last) | changes)]) + "\n")
+
+
+def test_a_folder_that_has_not_ended_before_a_report_gives_what_there_is(folder):
+    (folder / "best.safetensors").unlink()
+    for log in (folder / "logs").iterdir():
+        log.write_text("")
+    assert_is_run(models.find(str(folder))[0], folder, 0)
+
+
+def test_a_folder_that_went_on_after_its_end_gives_what_it_has_now(folder):
     earlier = models.find(str(folder))[0]
     runfolder.update_config(folder, tiny.settings(runs=2, steps=960))
-    assert "has not ended" in refusal(models.find, str(folder))
+    state = checkpoint.read_header(folder / "state.safetensors", "resume")
+    arrays = {name: array + 1 for name, array in tiny.arrays(folder).items() if "agent" in name}
+    checkpoint.save(folder / "state.safetensors", arrays, "resume", {"reports": state["reports"]})
+    assert not eqx.tree_equal(models.find(str(folder))[0], earlier)
     assert eqx.tree_equal(models.find(str(folder / "best.safetensors"))[0], earlier)
 
 

@@ -3,15 +3,17 @@
 import dataclasses
 
 import numpy as np
+import own
 import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
 pytest.importorskip("optuna")
 
-from wmg import paper
+from wmg import paper, registry
 from wmg.agents.gru.settings import GRUSettings
 from wmg.config import Goal
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play.goal_test import GoalTest
 from wmg.runs import train
 from wmg.tools.errors import BadInput
@@ -59,13 +61,42 @@ def test_the_metric_follows_the_goal_unless_given():
     assert scored["metric"] == "score" and objective.read_task(scored).goal is None
 
 
-@pytest.mark.parametrize("metric, said", [
-    ("speed", "metric must be one of score, steps, got 'speed'"),
-    ("steps", "x has no goal, so its runs do not report steps: use metric score"),
+class Till(own.Bag):
+    """A bag whose scores are returns."""
+
+    @property
+    def spec(self):
+        return dataclasses.replace(super().spec, metric="return")
+
+
+def till():
+    """One with three coins."""
+    return Till(3)
+
+
+RETURNS = tiny.settings(env=OutsideEnvSettings(registry.remember(till)))
+
+
+@pytest.mark.parametrize("some, metric, said", [
+    (tiny.settings(), "speed", "metric must be one of score, return, steps, got 'speed'"),
+    (tiny.settings(), "steps", "x has no goal, so its runs do not report steps: use metric score"),
+    (tiny.settings(), "return", "runs of x do not report a return: use metric score"),
+    (RETURNS, "score", "runs of x do not report a score: use metric return"),
+    (RETURNS, "steps", "x has no goal, so its runs do not report steps: use metric return"),
 ])  # fmt: skip
-def test_a_metric_that_runs_do_not_report_is_refused(metric, said):
+def test_a_metric_that_runs_do_not_report_is_refused(some, metric, said):
     with pytest.raises(BadInput, match=said):
-        objective.make_task("x", tiny.settings(), metric)
+        objective.make_task("x", some, metric)
+
+
+def test_an_environment_with_returns_reports_them():
+    assert objective.make_task("x", RETURNS, None)["metric"] == "return"
+    assert objective.score(tiny.result([[-20.0, -10.0]]), "return", 0) == -10.0
+
+
+def test_a_run_without_a_return_is_a_failure_and_not_a_return_of_zero():
+    with pytest.raises(BadInput, match="no episode ended in this run, so it has no return"):
+        objective.score(tiny.result([[np.nan, np.nan]]), "return", 0)
 
 
 def test_lanes_have_their_own_numbers_and_seeds():

@@ -89,6 +89,8 @@ def test_a_worker_does_all_runs_of_a_study(storage):
         x, y = GRID["x"][trial.params["x"]], GRID["y"][trial.params["y"]]
         noise = trial.user_attrs["seed"] % 97 / 1e4
         assert trial.value == pytest.approx(-((x - 3) ** 2) - y + noise)
+        told = next(line for line in said if line.startswith(f"run {trial.number}: "))
+        assert told.endswith(f"with x {x}, y {y}")
     assert worker.work(storage, "s", quadratic).runs == 0
 
 

@@ -7,15 +7,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from own import PaintedBag
 
 from wmg import registry
 from wmg.agents.baselines.settings import RandomSettings
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.runs import models
+from wmg.types import EnvSpec, Factors, Observation, ObservationSpec
 from wmg.viewer import server
 from wmg.viewer.play import Player
 from wmg.viewer.session import ViewerSession
@@ -49,6 +52,32 @@ def babyai():
 
 def sokoban():
     return fresh(SokobanSettings(levels="embedded-test"))
+
+
+class WideBag(PaintedBag):
+    """Six coins of 40 numbers each, and a picture as high as it is wide."""
+
+    @property
+    def spec(self):
+        seen = ObservationSpec(core=1, factors=(("coins", self.coins, 40),))
+        return EnvSpec(seen, actions=self.coins, max_steps=12, metric="return")
+
+    def observe(self, state):
+        seen = super().observe(state)
+        rows = jnp.tile(seen.factors["coins"].values, (1, 20))
+        return Observation(seen.core, {"coins": Factors(rows, state.there)})
+
+    def picture(self, state):
+        return super().picture(state).repeat(6, 0)
+
+
+def wide_bag():
+    """It makes one."""
+    return WideBag(6)
+
+
+def wide():
+    return fresh(OutsideEnvSettings(registry.remember(wide_bag)))
 
 
 def gru():

@@ -12,7 +12,7 @@ from wmg.play import host
 from wmg.play.source import play_episodes
 from wmg.registry import make_agent
 from wmg.tools.errors import BadInput
-from wmg.viewer import generic
+from wmg.viewer import generic, recording
 from wmg.viewer.hosted import HostedEpisodes
 from wmg.viewer.play import Player, Track
 
@@ -63,6 +63,15 @@ def test_an_episode_is_that_of_an_evaluation():
         while not track.over:
             track.act(len(track.steps) - 1, None, ())
         assert len(track.steps) - 1 == played.length[number]
+
+
+def test_an_episode_scored_by_its_return_ends_and_is_neither_solved_nor_failed():
+    player, _ = make()
+    track = Track(player, 0)
+    while not track.over:
+        track.act(len(track.steps) - 1, 1, ())
+    assert (player.env.spec.metric, track.steps[-1].end) == ("return", recording.ENDED)
+    assert track.success == (len(track.steps) % 2 == 1)  # after an even number of actions
 
 
 def test_pictures_are_those_of_the_state_and_without_them_there_is_a_sentence():

@@ -25,7 +25,8 @@ MAKERS = {
     "babyai": players.babyai,
     "sokoban": players.sokoban,
 }
-EACH = pytest.mark.parametrize("name", MAKERS)
+EACH = pytest.mark.parametrize("name", list(MAKERS))
+MAKERS["wide"] = players.wide
 
 
 @pytest.fixture(scope="module")
@@ -412,7 +413,7 @@ def test_nothing_is_cut_off_in_a_narrow_window(live, width):
     assert wide <= width
 
 
-@EACH
+@pytest.mark.parametrize("name", MAKERS)
 def test_on_a_laptop_board_policy_value_and_memos_are_seen_without_scrolling(live, name):
     page, _ = live(name, viewport={"width": 1280, "height": 800})
     press(page, *"lllllllll")
@@ -422,6 +423,35 @@ def test_on_a_laptop_board_policy_value_and_memos_are_seen_without_scrolling(liv
         assert box["x"] >= 0 and box["x"] + box["width"] <= 1280, (part, box)
     assert page.locator(".board").bounding_box()["height"] > 300
     assert page.evaluate("document.scrollingElement.scrollHeight") <= 800
+
+
+def test_many_numbers_of_a_factor_do_not_make_all_else_tiny(live):
+    page, _ = live("wide", viewport={"width": 1280, "height": 800})
+    assert min(one.bounding_box()["width"] for one in page.locator(".board .slot").all()) > 14
+    assert page.locator(".board .row").count() == 6 and page.locator(".row .number").count() == 240
+    board = page.locator(".board").bounding_box()
+    for cell in page.locator(".row .number").all()[:40]:
+        assert cell.bounding_box()["x"] > board["x"]
+
+
+def boxes(found):
+    return [one.bounding_box() for one in found.all()]
+
+
+def test_names_of_nodes_do_not_lie_on_patches(live):
+    page, _ = live("pathfinding", viewport={"width": 1280, "height": 800})
+    press(page, *"lllllllllll")
+    names = boxes(page.locator(".graph > text:not(.answer)"))
+    patches = boxes(page.locator(".graph > g:has(rect)"))
+    assert len(names) == len(patches) == 7
+    for name in names:
+        for patch in patches:
+            apart = [
+                name[side] + name[length] <= patch[side]
+                or patch[side] + patch[length] <= name[side]
+                for side, length in (("x", "width"), ("y", "height"))
+            ]
+            assert any(apart), (name, patch)
 
 
 def test_what_a_square_marks_can_be_seen_through_it(live):

@@ -211,6 +211,13 @@ def test_only_solved_episodes_are_recorded_if_so_asked():
     assert seeds == sorted(seeds) and seeds != [0, 1, 2, 3]
 
 
+def test_an_episode_that_may_never_end_is_recorded_for_a_while(monkeypatch):
+    monkeypatch.setattr(session, "LONGEST_RECORDED", 3)
+    ((episode, (track,)),) = session.record([players.random(SMALL)], 0, 1)
+    assert episode.label == "seed 0, 3 steps of it" and not track.over
+    assert len(track.steps) == 4 and track.steps[-1].thought is not None
+
+
 def test_recording_gives_up_on_an_agent_that_solves_too_little(monkeypatch):
     monkeypatch.setattr(session, "TRIES", 1)
     with pytest.raises(BadInput, match="random solved 0 of 1 episodes, which is less than the 1"):

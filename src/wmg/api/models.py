@@ -6,29 +6,28 @@ from typing import Any
 
 from wmg import registry
 from wmg.api.training import find_env
-from wmg.play.source import HostSource
 from wmg.runs import checkpoint, models, runfolder
 from wmg.runs.model import Evaluation, Model
 from wmg.runs.result import Result
-from wmg.types import Env
 
 
-def load(
-    name: pathlib.Path | str, *, run: int | None = None, env: Env | HostSource | None = None
-) -> Model:
+def load(name: pathlib.Path | str, *, run: int | None = None, env: Any = None) -> Model:
     """A trained agent: a model file, a run folder, or a name that `wmg list` shows.
 
-    Of a run folder it is the best run, or the `run` of that number. An environment that was given
-    to `wmg.train` as an object must be given again for `evaluate`, as `env`.
+    Of a run folder it is the best run, or the `run` of that number. If training has not ended in
+    it, that is the best run so far, as it was saved last. An environment that was given to
+    `wmg.train` as an object must be given again for `evaluate`, as `env`.
     """
-    agent, settings = models.find(name, run)
+    named, own = find_env(env)
+    own = own or (named and registry.make_env(named))
+    agent, settings = models.find(name, run, own)
     spec = None
     for path in (pathlib.Path(name), pathlib.Path(name) / runfolder.BEST):
         if path.is_file():
             spec = checkpoint.read_about(path)[1]
     if spec is None:
-        spec = registry.make_env(settings.env, env, shapes_only=True).spec
-    return Model(agent, settings, spec, env)
+        spec = registry.make_env(settings.env, own, shapes_only=True).spec
+    return Model(agent, settings, spec, own)
 
 
 def evaluate(

@@ -2,14 +2,18 @@
 
 import dataclasses
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from wmg import registry
 from wmg.cli.options import parse
-from wmg.cli.start import split_name
+from wmg.cli.start import remark_on_folder, split_name
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.tools import files
 from wmg.tools.errors import BadInput
+
+if TYPE_CHECKING:
+    from wmg.runs.model import Model
 
 RELEASED_HEADS = 6
 """Attention heads of the authors' released Pathfinding models, which come without settings."""
@@ -17,7 +21,8 @@ RELEASED_HEADS = 6
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
-    """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either."""
+    """Convert a model: .pth to .safetensors, .safetensors to .pth, or a run folder to either. Of a
+    folder in which training has not ended it is the model as it was saved last."""
 
     settings: pathlib.Path | None = None
     """The authors' settings file that belongs to the .pth file: read with it, or written."""
@@ -25,7 +30,7 @@ class ConvertOptions:
     """Attention heads of a .pth file without settings, which shapes do not tell (the released
     Pathfinding models have 6)."""
     run: int | None = None
-    """Which run of a run folder (default: the best)."""
+    """Which run of a run folder (default: the best, or the best so far)."""
     half: bool = False
     """Write a .safetensors file with numbers of 16 bits, half the size."""
 
@@ -37,7 +42,8 @@ def run(args: list[str]) -> int:
     options = parse(ConvertOptions, args, "wmg convert INPUT OUTPUT")
     if source is None or target is None:
         raise BadInput("name what to convert and the file to write: wmg convert INPUT OUTPUT")
-    from wmg.runs import checkpoint, models
+    from wmg.api import models
+    from wmg.runs import checkpoint
 
     path = pathlib.Path(target)
     if path.exists():
@@ -46,15 +52,17 @@ def run(args: list[str]) -> int:
         raise BadInput(f"the output must end in .safetensors or .pth, got {target!r}")
     check(options, source, path)
     if theirs(source):
-        agent, settings = read_theirs(pathlib.Path(source), options)
+        model = read_theirs(pathlib.Path(source), options)
     else:
-        agent, settings = models.find(source, options.run)
+        model = models.load(source, run=options.run)
+        remark_on_folder(source, options.run)
     if options.half:
-        agent = checkpoint.to_half(agent)
+        model = dataclasses.replace(model, agent=checkpoint.to_half(model.agent))
     if path.suffix == ".pth":
-        write_theirs(path, agent, settings, None if theirs(source) else options.settings)
+        beside = None if theirs(source) else options.settings
+        write_theirs(path, model.agent, model.config, beside)
     else:
-        checkpoint.save_model(path, agent, settings, converted_from=pathlib.Path(source).name)
+        model.save(path, converted_from=pathlib.Path(source).name)
     print(f"wrote {path}")
     return 0
 
@@ -83,25 +91,26 @@ def check(options: ConvertOptions, source: str, path: pathlib.Path) -> None:
         raise BadInput(f"--settings must name a file of its own in a folder that exists: {beside}")
 
 
-def read_theirs(source: pathlib.Path, options: ConvertOptions) -> tuple[Any, Config]:
+def read_theirs(source: pathlib.Path, options: ConvertOptions) -> "Model":
     """A model in the authors' form. Without its settings, it must be of Pathfinding."""
     from wmg.interop import official
     from wmg.runs import models
+    from wmg.runs.model import Model
 
     if options.settings is not None:
         settings, agent = official.load(source, options.settings)
-        return agent, settings
+        return Model(agent, settings, registry.make_env(settings.env, shapes_only=True).spec)
     heads = RELEASED_HEADS if options.heads is None else options.heads
     settings, agent = official.load(source, heads=heads)
     if options.heads is None and settings.agent.name == "wmg":
         print(f"assuming {heads} attention heads; if not so, give --heads or --settings")
     try:
-        models.fit(agent, settings, PathfindingSettings())
+        env, agent = models.fit(agent, settings, PathfindingSettings())
     except BadInput:
         raise BadInput(
             f"{source} was not trained on Pathfinding: give its settings file with --settings"
         ) from None
-    return agent, settings
+    return Model(agent, settings, env.spec)
 
 
 def write_theirs(

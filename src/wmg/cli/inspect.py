@@ -2,6 +2,7 @@
 
 import dataclasses
 import json as jsonlib
+import pathlib
 from typing import Any
 
 from wmg import paper, registry
@@ -17,7 +18,7 @@ from wmg.tools.errors import BadInput
 class InspectOptions:
     """Show what an agent sees of an environment: the Core, the Factors, the image, the actions.
     ENV is gym:ID for a Gymnasium environment, module:NAME for one of your own, a name such as
-    pathfinding, or a preset."""
+    pathfinding, a preset, or a run folder or model file, for the environment of its agent."""
 
     roles: tuple[str, ...] = ()
     """What parts of a Gymnasium observation become: KEY=ROLE, for example mission=ignore
@@ -83,11 +84,24 @@ def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
 
 
 def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
-    """The settings of an environment, by its name or that of a preset or `Config`."""
+    """The settings of an environment, by its name or that of a preset, a `Config` or a model."""
     if name in registry.ENVS:
         return registry.settings_class(EnvSettings, name)()
+    if pathlib.Path(name).exists():
+        found = played_by(pathlib.Path(name))
+        if roles and isinstance(found, OutsideEnvSettings):
+            return dataclasses.replace(found, roles=roles)
+        return found
     if ":" in name:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):
             return OutsideEnvSettings(name, roles)
     return paper.find_config(name).env
+
+
+def played_by(path: pathlib.Path) -> EnvSettings | None:
+    """The environment of the agent in a run folder or model file."""
+    from wmg.runs import checkpoint, runfolder
+
+    settings = runfolder.read_config(path) if path.is_dir() else checkpoint.read_about(path)[0]
+    return settings.env

@@ -30,7 +30,7 @@ COMMANDS = {
     "reproduce": "run a table or figure of the paper, and compare",
     "inspect": "what an agent sees of an environment: Core, Factors, image, actions",
     "list": "presets with their parameter counts, targets, shipped models",
-    "convert": "to and from the authors' .pth files",
+    "convert": "the model of a run folder as a file; to and from the authors' .pth files",
     "bench": "measure training speed",
     "data": "import the Boxoban levels, list level banks",
     "tune": "search for hyperparameters, as the paper did, on one core or a cluster",

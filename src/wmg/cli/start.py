@@ -1,6 +1,7 @@
 """What commands do before they begin: read what comes first on their line, find a model, and set
 up jax."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -9,6 +10,7 @@ import sys
 from typing import Any
 
 from wmg import paper, registry
+from wmg.cli.options import whole
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
@@ -36,18 +38,31 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSetti
 
     prepare_jax(os.cpu_count() or 1)
     agent, settings = models.find(name or "random", pick_run(args))
+    remark_on_folder(name or "", pick_run(args))
     assert settings.env is not None  # or there would be no agent
     shown = settings.env if settings.agent.learns else named_env(args)
     return agent, settings, shown.held_out()
 
 
-def find_config(name: str) -> Config:
-    """A preset, the `Config` at an import path, or the defaults for gym:ID."""
-    if not name.startswith("gym:"):
+def find_config(name: str, steps: int | None = None) -> Config:
+    """A preset, the `Config` at an import path, or the defaults for an environment: gym:ID or an
+    import path. Defaults depend on the steps to train for."""
+    gym = name.startswith("gym:")
+    found = registry.load(name, "a preset") if ":" in name and not gym else None
+    if not (gym or callable(found) or hasattr(found, "reset")):
         return paper.find_config(name)
     from wmg.api import training
+    from wmg.api.defaults import STEPS
 
-    return training.experiment(None, name, None)[0]
+    return training.experiment(None, name, None, steps=steps or STEPS)[0]
+
+
+def asked_steps(args: list[str]) -> int | None:
+    """The value of --steps, where it makes sense. Others are refused with all options."""
+    with contextlib.suppress(BadInput, ValueError):
+        steps = whole(option_value(args, "--steps") or "")
+        return steps if 0 < steps <= 2_000_000_000 else None
+    return None
 
 
 def option_value(args: list[str], flag: str) -> str | None:
@@ -108,6 +123,19 @@ def remark_on(env: EnvSettings | None) -> None:
     """Say what a user should know before this environment is played."""
     if env is not None and (remark := env.remark()):
         print(remark, file=sys.stderr)
+
+
+def remark_on_folder(name: str, run: int | None = None) -> None:
+    """Say which weights of a folder are used if training has not ended in it."""
+    from wmg.runs import runfolder
+
+    path = pathlib.Path(name)
+    if not (path / runfolder.CONFIG).is_file() or runfolder.final_model(path):
+        return
+    of, runs = "", runfolder.read_config(path).runs
+    if run is None and runs > 1:
+        of = f" of run {runfolder.best_so_far(path, runs)}, the best so far"
+    print(f"training in {name} has not ended: its last saved weights{of}", file=sys.stderr)
 
 
 LARGE = 800_000

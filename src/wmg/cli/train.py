@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from wmg.cli.options import UNPREFIXED, parse
 from wmg.cli.start import (
+    asked_steps,
     find_config,
     option_value,
     prepare_jax,
@@ -20,6 +21,7 @@ from wmg.cli.start import (
     threads_for,
 )
 from wmg.config import Config, Goal, to_dict
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
 
@@ -29,7 +31,8 @@ class TrainOptions:
     """Train one or more runs and write a run folder. PRESET is a name that `wmg list` shows, or
     module:NAME, the import path of a Config. Without a preset, --env says what is trained on:
     gym:ID, an environment that Gymnasium knows, or module:NAME, the import path of one. --agent
-    says what is trained: gru or another name, or module:NAME, the import path of its class."""
+    says what is trained: gru or another name, or module:NAME, the import path of its class.
+    Defaults are those of the preset or environment: name it before --help to see them."""
 
     config: Config = dataclasses.field(metadata=UNPREFIXED)
     goal: bool = False
@@ -109,11 +112,9 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
         from wmg.api import training
         from wmg.api.defaults import STEPS
 
-        steps = option_value(args, "--steps") or ""
-        known = steps.isdecimal() and len(steps) < 10  # others are refused with all options
-        return training.experiment(name, env, agent, steps=int(steps) if known else STEPS)[0]
+        return training.experiment(name, env, agent, steps=asked_steps(args) or STEPS)[0]
     if name is not None:
-        return find_config(name)
+        return find_config(name, asked_steps(args))
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
@@ -150,16 +151,25 @@ def finish_training(result: Any, json: bool) -> int:
         return 1 if diverged == result.config.runs else 0
     if not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
+        print(f"to keep its model as it is: wmg convert {result.folder} MODEL.safetensors")
         return 0
     said = describe_scores(summary, result.config.runs)
     print(f"{result.folder}: {said}, {summary['seconds']:,} s")
     if result.config.goal:
         print(describe_goal(summary["goal"], result.config))
     if diverged:
-        print(f"{diverged} of {result.config.runs} runs diverged and were stopped")
+        print(f"{diverged} of {result.config.runs} runs diverged and were stopped{suspect(result)}")
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
     return 1 if diverged == result.config.runs else 0
+
+
+def suspect(result: Any) -> str:
+    """What to try where every run diverged in an environment from outside of the package."""
+    env = result.config.env
+    if not result.diverged.all() or not isinstance(env, OutsideEnvSettings):
+        return ""
+    return f"; if the environment shows NaN, wmg.check_env({env.path!r}) says so"
 
 
 def describe_scores(summary: dict[str, Any], runs: int) -> str:

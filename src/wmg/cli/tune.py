@@ -49,8 +49,8 @@ class CreateOptions:
     grid: pathlib.Path | None = None
     """A TOML or JSON file with an ordered list of values for each (default: the paper's)."""
     metric: str | None = None
-    """What a run reports: score (percent, at the end of the run) or steps (until the preset's goal
-    is met; default where it has one)."""
+    """What a run reports: score (percent, at the end of the run), return (of environments whose
+    scores are returns) or steps (until the preset's goal is met; default where it has one)."""
     average: Literal["mean", "median"] = "mean"
     """How the runs of one configuration are made one number."""
     steps: int | None = None
@@ -178,7 +178,7 @@ def create(args: list[str]) -> int:
     options = parse(CreateOptions, args, "wmg tune create PRESET")
     if preset is None:
         raise BadInput("name a preset to tune; wmg list shows them")
-    settings = changed(find_config(preset), options)
+    settings = changed(find_config(preset, options.steps), options)
     check_counts(options, runs=1, n_init=0, beat=1, seed=0)
     from wmg.tuner import objective, space, study
 
@@ -198,12 +198,17 @@ def create(args: list[str]) -> int:
         beat=options.beat,
     )
     name = options.study or re.sub("[/:]", "-", preset)
-    study.create(options.storage, name, plan, grid, maximise=task["metric"] == "score")
+    study.create(options.storage, name, plan, grid, maximise=task["metric"] != "steps")
     points = math.prod(map(len, grid.values()))
     print(f"made study {name}: {len(grid)} hyperparameters, {points:,} configurations")
-    where = "" if options.storage == STORAGE else f" --storage {shlex.quote(options.storage)}"
-    print(f"work on it with: wmg tune worker {name}{where}")
+    print(f"work on it with: {command('worker', [name], options.storage)}")
     return 0
+
+
+def command(does: str, names: list[str], storage: str) -> str:
+    """What to type to do something with studies."""
+    where = [] if storage == STORAGE else ["--storage", storage]
+    return shlex.join(["wmg", "tune", does, *names, *where])
 
 
 def changed(settings: Config, options: CreateOptions) -> Config:
@@ -348,7 +353,11 @@ def best(args: list[str]) -> int:
     from wmg.tuner import report
 
     found = report.best(options.storage, names)
-    print(jsonlib.dumps(found) if options.json else report.describe_best(found))
+    if options.json:
+        print(jsonlib.dumps(found))
+        return 0
+    print(report.describe_best(found))
+    print(f"report the score of fresh runs: {command('final', names, options.storage)}")
     return 0
 
 

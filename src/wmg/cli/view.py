@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, require_new, split_name
+from wmg.cli.start import find_model, remark_on_folder, require_new, split_name
 from wmg.settings import EnvSettings
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -110,6 +110,7 @@ def find_rival(options: ViewOptions) -> Any:
 
     assert options.versus is not None
     agent, settings = models.find(options.versus)
+    remark_on_folder(options.versus)
     baseline = not settings.agent.learns
     same = settings.env is not None and settings.env.name == options.env.name
     if not baseline and not same:

@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.play.check import run_own
 from wmg.play.check_spec import check_spec
+from wmg.play.own_code import run_own
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, EnvSpec, Factors, Observation, ObservationSpec, Step
 

@@ -13,8 +13,8 @@ from typing import Any
 import jax
 
 from wmg import registry
-from wmg.play.check import run_own
 from wmg.play.host import Host, HostEnvs, Lockstep
+from wmg.play.own_code import run_own
 from wmg.play.source import HostSource
 from wmg.play.vectorised import Vectorised
 from wmg.tools.errors import BadInput, quote

@@ -158,6 +158,8 @@ class Sentences(Encoder):
 
     def write(self, batch: Sequence[Any], out: Float32[np.ndarray, "n size"]) -> None:
         for row, text in zip(out, batch, strict=True):
+            if not isinstance(text, str):
+                raise BadInput(f"{name(self.key)} must be a text, got a {type(text).__name__}")
             found = self.known.get(text)
             row[:] = self._encode(text) if found is None else found
 

@@ -5,11 +5,9 @@ plays nothing, so trainers always call it. `check_play` plays at random, and fin
 not finite, episodes longer than promised, and functions that fail when they are run.
 """
 
-import pathlib
 import re
-import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,15 +16,13 @@ from jaxtyping import Array, PRNGKeyArray
 
 from wmg.play.check_spec import check_spec
 from wmg.play.host import HostEnvs, Lockstep
-from wmg.tools.errors import BadInput, FailedCode
+from wmg.play.own_code import run_own
+from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Step
-
-Made = TypeVar("Made")
 
 LONGEST_PLAY = 2_000
 """Steps up to which play in a compiled environment goes on to see an episode's end."""
 NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, jax.Array)
-OWN_FOLDER = pathlib.Path(__file__).parents[1]
 
 
 def check_play(env: Env | HostEnvs, steps: int) -> None:
@@ -106,31 +102,6 @@ def _trace(env: Env, function: str, call: Callable[..., Any], *args: Any) -> Any
     numbers = any(isinstance(leaf, bool | int | float) for leaf in jax.tree.leaves(env))
     hint = "; a number that decides shapes is a field with equinox.field(static=True)"
     return run_own(function, lambda: jax.eval_shape(call, env, *args), hint if numbers else "")
-
-
-def run_own(function: str, call: Callable[[], Made], hint: str = "") -> Made:
-    """What a function of the user returns; its own error becomes the cause of ours. The hint is
-    for errors of types, which JAX raises while it traces."""
-    try:
-        return call()
-    except BadInput:
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        said = f": {lines[0].rstrip('.')}" if lines else ""
-        more = hint if isinstance(error, TypeError) else ""
-        kind = type(error).__name__
-        raise FailedCode(f"{function} raises {kind}{_place(error)}{said}{more}") from error
-
-
-def _place(error: BaseException) -> str:
-    """The line that raised the error: the last one outside of installed packages."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = pathlib.Path(frame.filename)
-        installed = "site-packages" in path.parts or OWN_FOLDER in path.parents
-        if not installed and path.exists():
-            return f" in line {frame.lineno} of {path.name}"
-    return ""
 
 
 SOURCES = {

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 
 from wmg.play.check_spec import check_spec
 from wmg.play.host_arrays import expected_parts, from_parts, parts_of, put, stack
+from wmg.play.own_code import failed
 from wmg.play.streams import TEST_STREAM
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec
@@ -88,14 +89,26 @@ class Host:
 
     def reset(self, seed: int | None = None) -> Observation:
         """The start of a new episode."""
-        return self.observe(self.env.reset(seed=seed)[0])
+        return self.observe(call_own(self.env, "reset", seed=seed)[0])
 
     def step(self, action: int) -> HostStep:
         """What follows an action."""
-        seen, reward, terminated, truncated, info = self.env.step(self.to_action(action))
+        made = call_own(self.env, "step", self.to_action(action))
+        seen, reward, terminated, truncated, info = made
         success = info.get("success", info.get("is_success", reward > 0))
         ends = bool(terminated), bool(truncated)
         return HostStep(self.observe(seen), float(reward), *ends, bool(success))
+
+
+def call_own(env: Any, function: str, *args: Any, **options: Any) -> Any:
+    """What a function of a user's environment returns; its own error is shown whole."""
+    try:
+        return getattr(env, function)(*args, **options)
+    except BadInput:
+        raise
+    except Exception as error:
+        inner = getattr(env, "unwrapped", env)
+        raise failed(f"{type(inner).__name__}.{function}", error) from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.play.evaluate import Episodes, act
+from wmg.play.evaluate import Episodes, Show, act
 from wmg.play.host import Host, HostEnvs, HostSteps, as_envs, episode_seeds
 from wmg.play.host_arrays import stack
 from wmg.play.streams import test_key
@@ -22,6 +22,7 @@ def evaluate(
     seed: int,
     episodes: int,
     greedy: bool = False,
+    show: Show | None = None,
 ) -> Episodes:
     """The episodes of a test seed, played in environments that step together.
 
@@ -29,7 +30,11 @@ def evaluate(
     it does not depend on how many environments there are.
     """
     few = hosts[:episodes] if isinstance(hosts, Sequence) else hosts
-    return _Test(as_envs(few), agent, seed, episodes, greedy).play()
+    return _Test(as_envs(few), agent, seed, episodes, greedy).play(show or _show_nothing)
+
+
+def _show_nothing(what: str, done: int, total: int) -> None:
+    """Progress that nobody looks at."""
 
 
 class _Test:
@@ -44,14 +49,16 @@ class _Test:
         """Which one each environment plays; -1 when there are none left."""
         self.reward, self.length = np.zeros(episodes, np.float32), np.zeros(episodes, np.int32)
         self.success = np.zeros(episodes, bool)
+        self.ended = 0
 
     def begin(self, index: int) -> int | None:
         """The seed of the episode that an environment plays next."""
         self.episode[index] = next(self.waiting, -1)
         return self.seeds[self.episode[index]] if self.episode[index] >= 0 else None
 
-    def play(self) -> Episodes:
+    def play(self, show: Show) -> Episodes:
         """All episodes."""
+        show("compiling ...", 0, 0)
         envs, count = self.envs, self.envs.spec.actions
         time = np.zeros(envs.count, np.int64)
         seen = envs.reset([self.begin(index) for index in range(envs.count)])
@@ -63,20 +70,23 @@ class _Test:
             )
             playing = self.episode.copy()
             steps = envs.step(np.asarray(actions), self.begin)
-            self.note(steps, playing)
+            if self.note(steps, playing):
+                show("episodes", self.ended, len(self.length))
             time = np.where(steps.done, 0, time + steps.played)
             seen = steps.observation
         return jax.device_get(Episodes(*map(jnp.asarray, (self.reward, self.length, self.success))))
 
-    def note(self, steps: HostSteps, playing: Int[np.ndarray, " envs"]) -> None:
-        """Count a step of the episodes that were being played."""
+    def note(self, steps: HostSteps, playing: Int[np.ndarray, " envs"]) -> bool:
+        """Count a step of the episodes that were being played, and say whether any ended."""
         counted = steps.played & (playing >= 0)
         self.reward[playing[counted]] += steps.reward[counted]
         self.length[playing[counted]] += 1
         ended = counted & steps.done
         self.success[playing[ended]] = steps.success[ended]
+        self.ended += int(ended.sum())
         for index in np.flatnonzero(steps.done & (self.episode == playing)).tolist():
             self.begin(index)  # by environments that take no seeds
+        return bool(ended.any())
 
 
 @functools.partial(jax.jit, static_argnums=(5, 6))

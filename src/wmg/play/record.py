@@ -6,17 +6,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg.play.evaluate import act
-from wmg.play.streams import chances_of
+from wmg.play.streams import LONGEST_DRAWN, chance_of
 from wmg.types import Agent, Env, Scene, start_scene
+
+PART = 256
+"""Steps of a long episode after which it is seen whether it has ended: nobody may have said how
+long it can be."""
 
 
 def record(env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool = False) -> list[Any]:
     """The states of the held-out episode of that key, first and last included."""
-    states, done = _play(env, agent, key, greedy)
-    return one_by_one(states)[: int(np.argmax(done)) + 2]
+    most = env.spec.max_steps
+    part = most if most <= LONGEST_DRAWN else PART
+    scene, keys = _start(env, agent, key)
+    states = one_by_one(jax.tree.map(lambda leaf: leaf[None], scene.state))
+    while len(states) <= most:
+        scene, after, done = _play(env, agent, scene, keys, len(states) - 1, part, greedy)
+        ends = np.flatnonzero(done)
+        states += one_by_one(after)[: ends[0] + 1 if ends.size else None]
+        if ends.size:
+            break
+    return states[: most + 1]
 
 
 def one_by_one(states: Any) -> list[Any]:
@@ -25,21 +38,32 @@ def one_by_one(states: Any) -> list[Any]:
     return [jax.tree.unflatten(structure, each) for each in zip(*leaves, strict=True)]
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def _play(
-    env: Env, agent: Agent, key: PRNGKeyArray, greedy: bool
-) -> tuple[Any, Bool[Array, " steps"]]:
-    """The first state and that after every step; whether each step ended the episode."""
+@jax.jit
+def _start(env: Env, agent: Agent, key: PRNGKeyArray) -> tuple[Scene, tuple[Array, Array]]:
+    """How the episode starts, and the keys of what is random in its steps."""
     rkey, pkey, ekey = jax.random.split(key, 3)
-    noise, keys = chances_of(env.spec, pkey, ekey)
-    noise = noise * (0.0 if greedy else 1.0)
+    return start_scene(env, agent, rkey), (pkey, ekey)
+
+
+@functools.partial(jax.jit, static_argnums=(5, 6))
+def _play(
+    env: Env,
+    agent: Agent,
+    scene: Scene,
+    keys: tuple[PRNGKeyArray, PRNGKeyArray],
+    time: Int[Array, ""] | int,
+    steps: int,
+    greedy: bool,
+) -> tuple[Scene, Any, Bool[Array, " steps"]]:
+    """Some steps from a time on: where they lead, the state after each, and whether it ended the
+    episode."""
+    chances = jax.vmap(functools.partial(chance_of, env.spec, *keys))(time + jnp.arange(steps))
 
     def step(scene: Scene, chance: tuple[Array, Array]) -> tuple[Scene, tuple[Any, Array]]:
         noise, key = chance
-        action, output = act(agent, scene.observation, scene.memory, noise)
+        action, output = act(agent, scene.observation, scene.memory, noise * (not greedy))
         after = env.step(scene.state, action, key)
         return Scene(after.state, after.observation, output.memory), (after.state, after.done)
 
-    start = start_scene(env, agent, rkey)
-    _, (states, done) = jax.lax.scan(step, start, (noise, keys))
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start.state, states), done
+    scene, (states, done) = jax.lax.scan(step, scene, chances)
+    return scene, states, done

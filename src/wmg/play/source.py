@@ -43,9 +43,5 @@ def play_episodes(
     """The episodes of a test seed, wherever the environment runs."""
     if not isinstance(env, HostSource):
         return evaluate.evaluate(env, agent, seed, episodes, greedy, show)
-    played = host_evaluate.evaluate(
-        env.copies(min(episodes, COPIES)), agent, seed, episodes, greedy
-    )
-    if show is not None:
-        show("episodes", episodes, episodes)
-    return played
+    envs = env.copies(min(episodes, COPIES))
+    return host_evaluate.evaluate(envs, agent, seed, episodes, greedy, show)

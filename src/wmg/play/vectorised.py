@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wmg.play.host import HostEnvs, HostSteps, Mapping, Seeds
+from wmg.play.host import HostEnvs, HostSteps, Mapping, Seeds, call_own
 from wmg.play.host_arrays import from_parts, parts_of, put, stack, take
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation
@@ -42,10 +42,10 @@ class Vectorised(HostEnvs):
     def _reset(self, seeds: list[int | None]) -> Observation:
         self._ended = np.zeros(self.count, bool)
         many = is_gymnasiums(self.env.unwrapped) and any(seed is not None for seed in seeds)
-        return self._observe(self.env.reset(seed=seeds if many else seeds[0])[0])
+        return self._observe(call_own(self.env, "reset", seed=seeds if many else seeds[0])[0])
 
     def _step(self, actions: np.ndarray, seeds: Seeds | None) -> HostSteps:
-        made = self.env.step(self.mapping.to_actions(actions))
+        made = call_own(self.env, "step", self.mapping.to_actions(actions))
         seen, info, began = self._observe(made[0]), made[4], self._ended
         reward, terminated, truncated = (np.asarray(flags) for flags in made[1:4])
         terminated, truncated = (flags.astype(bool) & ~began for flags in (terminated, truncated))
@@ -72,7 +72,7 @@ class Vectorised(HostEnvs):
         for row in rows.tolist():
             each[row] = None if seeds is None else seeds(row)
         seed = each if any(one is not None for one in each) else None
-        fresh = self.env.reset(seed=seed, options={"reset_mask": done.copy()})[0]
+        fresh = call_own(self.env, "reset", seed=seed, options={"reset_mask": done.copy()})[0]
         return put(seen, rows, take(self._observe(fresh), rows))
 
     def _last(self, seen: Observation, info: dict, done: np.ndarray) -> Observation:

@@ -12,10 +12,11 @@ from wmg import registry
 from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.agents.wmg.agent import WMG, Older, with_slots
 from wmg.config import Config
+from wmg.play.source import HostSource
 from wmg.runs import checkpoint, hardware, runfolder
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
-from wmg.types import Agent
+from wmg.types import Agent, Env
 
 MOST_SLOTS = 65_536
 SHIPPED = pathlib.Path(str(importlib.resources.files("wmg.runs") / "shipped"))
@@ -26,12 +27,16 @@ def shipped() -> dict[str, pathlib.Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
-def find(name: str | pathlib.Path, run: int | None = None) -> tuple[Agent, Config]:
-    """The agent called `name`, and the config it was trained with (or plays by default)."""
+def find(
+    name: str | pathlib.Path, run: int | None = None, own: Env | HostSource | None = None
+) -> tuple[Agent, Config]:
+    """The agent called `name`, and the config it was trained with (or plays by default). Of a
+    folder in which training has not ended it is the best run so far, as it was saved last; if the
+    settings do not name its environment, that is `own`."""
     path, name = pathlib.Path(name), str(name)
     baseline = name == "random" or re.fullmatch(r"depth-\d{1,9}", name)
     if path.is_dir() and not baseline:
-        return _from_folder(path, run)
+        return _from_folder(path, run, own)
     if run is not None:
         raise BadInput(f"--run chooses a run of a run folder, and {name} is not one")
     if baseline:
@@ -57,25 +62,27 @@ def _baseline(name: str) -> tuple[Agent, Config]:
     return registry.make_agent(settings.agent, env.spec, jax.random.key(0)), settings
 
 
-def _from_folder(path: pathlib.Path, run: int | None) -> tuple[Agent, Config]:
+def _from_folder(
+    path: pathlib.Path, run: int | None, own: Env | HostSource | None
+) -> tuple[Agent, Config]:
     settings = runfolder.read_config(path)
     if run is None and (best := runfolder.final_model(path)):
         return checkpoint.load_model(best)
     if run is None:
-        raise BadInput(f"training in {path} has not ended, so there is no best run: give --run")
+        run = runfolder.best_so_far(path, settings.runs)
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
     mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())
-    agent = hardware.take(load_agents(path, settings), run)
+    agent = hardware.take(load_agents(path, settings, own), run)
     checkpoint.require_finite(path / runfolder.STATE, agent)
     return agent, mine
 
 
-def load_agents(path: pathlib.Path, settings: Config) -> Agent:
+def load_agents(path: pathlib.Path, settings: Config, own: Env | HostSource | None = None) -> Agent:
     """The saved agents of all runs in a folder, along a leading axis."""
     if not (path / runfolder.STATE).exists():
         raise BadInput(f"{path} has no saved state yet")
-    env = registry.make_env(settings.env, shapes_only=True)
+    env = registry.make_env(settings.env, own, shapes_only=True)
     make = jax.vmap(lambda key: registry.make_agent(settings.agent, env.spec, key))
     like = jax.eval_shape(lambda: make(jax.random.split(jax.random.key(0), settings.runs)))
     return checkpoint.load(path / runfolder.STATE, like, "resume", "agent")[0]

@@ -96,13 +96,8 @@ class Result:
         return np.asarray(self.runs.diverged)
 
     def final_score(self, run: int) -> float:
-        """A run's mean score over the last tenth of its reports. Its last score if it diverged or
-        no episode ended in them; NaN if it has none."""
-        scores = self.scores[run]
-        tail = scores[-max(1, len(scores) // 10) :]
-        known, late = (each[np.isfinite(each)] for each in (scores, tail))
-        chosen = late if late.size and not self.diverged[run] else known[-1:]
-        return float(chosen.mean()) if chosen.size else float("nan")
+        """As the function, of a run."""
+        return final_score(self.scores[run], bool(self.diverged[run]))
 
     @property
     def best(self) -> int:
@@ -110,13 +105,28 @@ class Result:
         goal, the one with the best last test."""
         if self.tests:
             return int(np.argmax([t[-1].rate if t else -1.0 for t in self.tests]))
-        final = np.array([self.final_score(run) for run in range(len(self.diverged))])
-        return int(np.argmax(np.where(np.isnan(final) | self.diverged, -np.inf, final)))
+        return best_run(self.scores, self.diverged)
 
     @property
     def agent(self) -> Agent:
         """The agent of the best run."""
         return hardware.take(self.runs.agent, self.best)
+
+
+def final_score(scores: np.ndarray, diverged: bool) -> float:
+    """A run's mean score over the last tenth of its reports. Its last score if it diverged or
+    no episode ended in them; NaN if it has none."""
+    tail = scores[-max(1, len(scores) // 10) :]
+    known, late = (each[np.isfinite(each)] for each in (scores, tail))
+    chosen = late if late.size and not diverged else known[-1:]
+    return float(chosen.mean()) if chosen.size else float("nan")
+
+
+def best_run(scores: np.ndarray, diverged: np.ndarray) -> int:
+    """The run with the highest final score, of those that did not diverge."""
+    pairs = zip(scores, diverged.tolist(), strict=True)
+    final = np.array([final_score(*pair) for pair in pairs])
+    return int(np.argmax(np.where(np.isnan(final) | diverged, -np.inf, final)))
 
 
 def score(spec: EnvSpec, totals: Totals) -> float:

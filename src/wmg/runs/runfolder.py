@@ -24,7 +24,7 @@ import numpy as np
 from wmg import config
 from wmg.config import Config
 from wmg.runs import checkpoint, runlog
-from wmg.runs.result import Result
+from wmg.runs.result import Result, best_run
 from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
@@ -74,6 +74,15 @@ def final_model(path: pathlib.Path) -> pathlib.Path | None:
     trained = checkpoint.read_header(file, "release").get("config")
     earlier = isinstance(trained, dict) and trained.get("steps") != read_config(path).steps
     return None if earlier else file
+
+
+def best_so_far(path: pathlib.Path, runs: int) -> int:
+    """The run with the best scores in the logs of a folder in which training has not ended."""
+    if runs == 1:
+        return 0
+    logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
+    diverged = np.array([bool(log and log[-1].get("diverged")) for log in logs])
+    return best_run(tabulate(logs, path)[1], diverged)
 
 
 def parent_steps(path: pathlib.Path) -> list[int] | None:

@@ -4,7 +4,9 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from wmg import registry
 from wmg.config import HYPER_NAMES, Config, from_dict, to_dict
+from wmg.tools import scores
 from wmg.tools.errors import BadInput
 from wmg.tuner import space
 from wmg.tuner.worker import Objective
@@ -14,21 +16,33 @@ if TYPE_CHECKING:
 
 METRICS = {
     "score": "mean score over the last tenth of a run, in percent; higher is better",
+    "return": "mean return over the last tenth of a run; higher is better",
     "steps": "steps until the goal is met, all of them if it never is; lower is better",
 }
 
 
 def make_task(preset: str, settings: Config, metric: str | None) -> dict[str, Any]:
     """What a study tells its workers about its runs. Without a metric, it is steps for settings
-    with a goal, and score for others."""
-    metric = metric or ("score" if settings.goal is None else "steps")
+    with a goal, and for others what the environment's scores are."""
+    reported = score_metric(settings)
+    metric = metric or (reported if settings.goal is None else "steps")
     if metric not in METRICS:
         raise BadInput(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
     if metric == "steps" and settings.goal is None:
-        raise BadInput(f"{preset} has no goal, so its runs do not report steps: use metric score")
-    if metric == "score":  # of the whole run, not of its last test
+        raise BadInput(
+            f"{preset} has no goal, so its runs do not report steps: use metric {reported}"
+        )
+    if metric not in ("steps", reported):
+        raise BadInput(f"runs of {preset} do not report a {metric}: use metric {reported}")
+    if metric != "steps":  # of the whole run, not of its last test
         settings = dataclasses.replace(settings, goal=None)
     return {"preset": preset, "config": to_dict(settings), "metric": metric}
+
+
+def score_metric(settings: Config) -> str:
+    """Whether the environment's scores are returns or in percent."""
+    spec = registry.make_env(settings.env, shapes_only=True).spec
+    return scores.name(spec.metric)
 
 
 def read_task(task: dict[str, Any]) -> Config:
@@ -63,9 +77,11 @@ def batch(settings: Config, values: list[dict[str, Any]], seed: int) -> Config:
 
 
 def score(result: "Result", metric: str, row: int) -> float:
-    """The score of a run. One that diverged has its last score; if it has none, zero."""
+    """The score of a run. One that diverged has its last score; if it has none, zero percent."""
     if metric == "steps":
         crossing = result.crossings[row]
         return float(result.config.steps) if crossing is None else float(crossing)
     final = result.final_score(row)
+    if math.isnan(final) and metric == "return":  # which no number is sure to be the worst of
+        raise BadInput("no episode ended in this run, so it has no return: give it more --steps")
     return 0.0 if math.isnan(final) else final

@@ -112,8 +112,7 @@ def describe_best(found: dict[str, Any]) -> str:
     """The same for people."""
     lines = [f"best by {found['metric']} ({METRICS[found['metric']]}):"]
     lines += ["  " + line for line in _describe_belief(found)]
-    lines += [f"train it with: {found['train']}"]
-    return "\n".join([*lines, "report the score of fresh runs: wmg tune final"])
+    return "\n".join([*lines, f"train it with: {found['train']}"])
 
 
 def prepare_final(storage: str, names: list[str], of: str, runs: int) -> str:

@@ -140,7 +140,8 @@ def attempt(
         say(f"run {batch[0].number} failed with {fault}")
         return fault
     for one in results:
-        say(f"run {one.number}: {one.score:.6g} in {one.seconds:.1f} s")
+        values = ", ".join(f"{name} {value}" for name, value in one.values.items())
+        say(f"run {one.number}: {one.score:.6g} in {one.seconds:.1f} s, with {values}")
     return ""
 
 

@@ -45,7 +45,7 @@ def describe(env: Any, state: Any, observation: Observation) -> dict[str, Any]:
                 rows.append({"name": name, "numbers": rounded(values)})
     counts = [f"{f.present.sum()} of {f.present.size} {n}" for n, f in observation.factors.items()]
     return {
-        "says": f"There are {' and '.join(counts)}." if counts else "",
+        "says": f"Factors present: {', '.join(counts)}." if counts else "",
         "brief": "",
         "places": places,
         "picture": picture,

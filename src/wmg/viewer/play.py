@@ -22,7 +22,7 @@ from wmg.viewer import recording
 from wmg.viewer.chance import chance, reset, step
 from wmg.viewer.generic import scenery_of
 from wmg.viewer.hosted import HostedEpisodes
-from wmg.viewer.recording import FAILED, SOLVED, Thought
+from wmg.viewer.recording import ENDED, FAILED, SOLVED, Thought
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Track:
 
     def __init__(self, player: Player, seed: int, state: Any = None):
         """From a state or, without one, from where the seed starts."""
-        self.player, self.seed = player, seed
+        self.player, self.seed, self.success = player, seed, False
         if state is None:
             state, observation = reset(player.env, seed)
         else:
@@ -164,8 +164,11 @@ class Track:
             human=action is not None,
             reward=reward,
         )
-        end = (SOLVED if success else FAILED) if done else None
-        self._add(after.state, after.observation, output.memory, end)
+        end = SOLVED if success else FAILED
+        if player.env.spec.metric == "return":
+            end = ENDED
+        self.success = bool(done and success)
+        self._add(after.state, after.observation, output.memory, end if done else None)
 
     def _add(self, state: Any, observation: Observation, memory: Any, end: str | None) -> None:
         output = thought = None

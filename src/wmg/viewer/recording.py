@@ -20,8 +20,8 @@ FIRST_CHARACTER = 35
 """Stands for a byte of 0: the first that neither JSON nor a reader takes for something else."""
 Attention = Float[np.ndarray, "layers heads nodes"]
 
-SOLVED, FAILED = "solved", "failed"
-"""How an episode can end."""
+SOLVED, FAILED, ENDED = "solved", "failed", "ended"
+"""How an episode can end. One that is scored by its return is neither solved nor failed."""
 
 
 @dataclasses.dataclass(frozen=True)

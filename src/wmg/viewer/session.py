@@ -192,7 +192,8 @@ def nodes(off: Any, player: Player) -> tuple[int, ...]:
 def record(
     players: list[Player], seed: int, count: int, solved: bool = False
 ) -> list[tuple[Episode, list[Track]]]:
-    """`count` episodes from a seed on, each played to its end, and their tracks with all states.
+    """`count` episodes from a seed on, each played to its end or for 2,000 steps, and their tracks
+    with all states.
 
     With `solved`, only episodes that the first agent solves.
     """
@@ -206,15 +207,20 @@ def record(
             )
         tracks = [Track(player, seed + tried) for player in players]
         for track in tracks:
-            while not track.over:
+            while not track.over and len(track.steps) <= LONGEST_RECORDED:
                 track.act(len(track.steps) - 1, None, ())
-        if not solved or tracks[0].steps[-1].end == recording.SOLVED:
-            label = f"seed {seed + tried}"
+        if not solved or tracks[0].success:
+            cut = (
+                "" if all(track.over for track in tracks) else f", {LONGEST_RECORDED:,} steps of it"
+            )
+            label = f"seed {seed + tried}{cut}"
             steps = [track.steps for track in tracks]
             found.append((Episode(seed + tried, label, steps), tracks))
         tried += 1
     return found
 
 
+LONGEST_RECORDED = 2_000
+"""Steps of an episode that are recorded: one without a limit of steps may never end."""
 TRIES = 20
 """Most episodes tried for each solved episode wanted."""

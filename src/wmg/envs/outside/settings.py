@@ -28,6 +28,9 @@ class OutsideEnvSettings(EnvSettings):
     def __post_init__(self):
         require_choices(self)
 
+    def __str__(self) -> str:
+        return " ".join([self.path, *self.roles])
+
     @property
     def label(self) -> str:
         """What the environment is called where it was found."""

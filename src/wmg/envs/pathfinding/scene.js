@@ -101,8 +101,10 @@ export const drawing = {
       const [x, y] = at(node);
       const shown = scene.shown.includes(node);
       picture.append(patch(pattern, x, y, side, shown ? colour : "var(--line)"));
-      const outside = (along) => SIDE / 2 + (along - SIDE / 2) * (1 + gap / RADIUS);
-      picture.append(label(node, outside(x), outside(y) + 4, { "text-anchor": "middle" }));
+      const [dx, dy] = [(x - SIDE / 2) / RADIUS, (y - SIDE / 2) / RADIUS];
+      const reach = side / 2 / Math.max(Math.abs(dx), Math.abs(dy)) + 9; // beyond the patch
+      const where = [x + reach * dx, y + reach * dy + 4];
+      picture.append(label(node, ...where, { "text-anchor": "middle" }));
     });
     if (scene.quiz) {
       const answer = scene.path ? `yes: ${path.join("→")}` : "no: there is no path";
