@@ -25,17 +25,13 @@ def concentration() -> Any:
 
 
 def _with_last_action(name: str) -> Any:
-    from popgym import envs
-    from popgym.wrappers import PreviousAction
-
-    return PreviousAction(getattr(envs, name)())
+    envs, wrappers = map(importlib.import_module, ("popgym.envs", "popgym.wrappers"))
+    return wrappers.PreviousAction(getattr(envs, name)())
 
 
 def memory_chain() -> tuple[Any, Any]:
     """gymnax's version of bsuite's MemoryChain, and its parameters."""
-    import gymnax
-
-    env, params = gymnax.make("MemoryChain-bsuite")
+    env, params = importlib.import_module("gymnax").make("MemoryChain-bsuite")
     return env, params.replace(memory_length=CHAIN)
 
 
@@ -49,7 +45,5 @@ def make_gymnasium(task: SuiteTask) -> Any:
     module, _, name = task.env.partition(":")
     made = getattr(importlib.import_module(module), name)()
     if isinstance(made, tuple):
-        from gymnax.wrappers import GymnaxToGymWrapper
-
-        return GymnaxToGymWrapper(*made)
+        return importlib.import_module("gymnax.wrappers").GymnaxToGymWrapper(*made)
     return made

@@ -17,8 +17,6 @@ the training episodes that ended since the report before; reports in which none 
 out."""
 EPISODES = 200
 """Fresh episodes that an agent plays after training. As in training it samples its actions."""
-EVALUATION_SEED = 1_000_000
-"""Of the fresh episodes."""
 RUNS = 5
 ENVS = 16
 """Copies of the environment that an agent learns in."""
@@ -52,14 +50,23 @@ class SuiteTask:
     """What an agent needs here beyond what any network has."""
     roles: tuple[str, ...] = ()
     """What parts of the observation become, where the rules do not fit."""
-    published: str = ""
-    """A published score, with where it is published."""
 
 
 MAKERS = "wmg.api.suite.makers"
-POPGYM = {"module": "popgym", "package": "popgym", "needs": "memory"}
-MINIGRID = {"module": "minigrid", "package": "minigrid"}
 
+
+def popgym(title: str, env: str, threshold: float, why: str) -> SuiteTask:
+    """A task of POPGym."""
+    return SuiteTask(f"POPGym {title}", env, threshold, why, FULL, "popgym", "popgym", "memory")
+
+
+def minigrid(name: str, why: str, needs: Literal["memory", ""]) -> SuiteTask:
+    """A task of MiniGrid."""
+    title = f"MiniGrid-{name}"
+    return SuiteTask(title, f"gym:{title}-v0", 0.8, why, FULL, "minigrid", "minigrid", needs)
+
+
+THREE_IN_FOUR = "three answers in four are right; guessing gets {}, the best is 1"
 TASKS = {
     "cartpole": SuiteTask(
         "CartPole-v1",
@@ -70,82 +77,51 @@ TASKS = {
         "gymnasium",
         "gymnasium",
     ),
-    "memory-s7": SuiteTask(
-        "MiniGrid-MemoryS7",
-        "gym:MiniGrid-MemoryS7-v0",
-        0.8,
+    "memory-s7": minigrid(
+        "MemoryS7",
         "an agent that guesses at the fork gets at most 0.5, random play 0.17, the best about 0.95",
-        FULL,
-        **MINIGRID,
-        needs="memory",
+        "memory",
     ),
-    "memory-s11": SuiteTask(
-        "MiniGrid-MemoryS11",
-        "gym:MiniGrid-MemoryS11-v0",
-        0.8,
+    "memory-s11": minigrid(
+        "MemoryS11",
         "an agent that guesses at the fork gets at most 0.5, random play 0.21, the best about 0.95",
-        FULL,
-        **MINIGRID,
-        needs="memory",
+        "memory",
     ),
-    "doorkey": SuiteTask(
-        "MiniGrid-DoorKey-6x6",
-        "gym:MiniGrid-DoorKey-6x6-v0",
-        0.8,
-        "random play gets 0, the best is about 0.95",
-        FULL,
-        **MINIGRID,
+    "doorkey": minigrid("DoorKey-6x6", "random play gets 0, the best is about 0.95", ""),
+    "repeat-first": popgym(
+        "RepeatFirst, easy", "gym:popgym-RepeatFirstEasy-v0", 0.5, THREE_IN_FOUR.format(-0.5)
     ),
-    "repeat-first": SuiteTask(
-        "POPGym RepeatFirst, easy",
-        "gym:popgym-RepeatFirstEasy-v0",
-        0.5,
-        "three answers in four are right; guessing gets -0.5, the best is 1",
-        FULL,
-        **POPGYM,
+    "repeat-previous": popgym(
+        "RepeatPrevious, easy", "gym:popgym-RepeatPreviousEasy-v0", 0.5, THREE_IN_FOUR.format(-0.5)
     ),
-    "repeat-previous": SuiteTask(
-        "POPGym RepeatPrevious, easy",
-        "gym:popgym-RepeatPreviousEasy-v0",
-        0.5,
-        "three answers in four are right; guessing gets -0.5, the best is 1",
-        FULL,
-        **POPGYM,
-    ),
-    "concentration": SuiteTask(
-        "POPGym Concentration, easy",
+    "concentration": popgym(
+        "Concentration, easy",
         f"{MAKERS}:concentration",
         0.5,
         "random play gets -0.19, turning hidden cards at random 0.45, perfect memory 0.82",
-        FULL,
-        **POPGYM,
     ),
-    "count-recall": SuiteTask(
-        "POPGym CountRecall, easy",
+    "count-recall": popgym(
+        "CountRecall, easy",
         "gym:popgym-CountRecallEasy-v0",
         0.0,
         "every other answer is right; random play gets -0.92, the likeliest count of each step "
         "-0.46, the best is 1",
-        FULL,
-        **POPGYM,
     ),
-    "battleship": SuiteTask(
-        "POPGym Battleship, easy",
+    "battleship": popgym(
+        "Battleship, easy",
         f"{MAKERS}:battleship",
         0.0,
         "random play gets -0.47, each square once in random order 0.09, row by row 0.16",
-        FULL,
-        **POPGYM,
     ),
     "memory-chain": SuiteTask(
         "bsuite's MemoryChain, length 10",
         f"{MAKERS}:memory_chain",
         0.5,
-        "three answers in four are right; guessing gets 0, the best is 1",
+        THREE_IN_FOUR.format(0),
         FULL,
         "gymnax",
         "gymnax",
-        needs="memory",
+        "memory",
     ),
     "highway": SuiteTask(
         "highway-fast-v0",
@@ -155,8 +131,8 @@ TASKS = {
         SHORT,
         "highway_env",
         "highway-env",
-        needs="sets",
-        roles=("factors presence=0 order=yes",),
+        "sets",
+        ("factors presence=0 order=yes",),
     ),
 }
 CELLS = {f"{task}-{agent}": (task, agent) for task in TASKS for agent in AGENTS}
