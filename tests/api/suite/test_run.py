@@ -49,6 +49,8 @@ def test_a_run_that_was_stopped_goes_on_and_leaves_its_result_once(toys, tmp_pat
     assert not run.run_cell("toy-wmg", 3, scale, tmp_path, stops())
     path = tmp_path / "suite" / "toy-wmg" / "seed-3" / "result.json"
     assert not path.exists()
+    with pytest.raises(BadInput, match="train was begun with 8,192 interactions, not 4,096"):
+        run.run_cell("toy-wmg", 3, SuiteScale(steps=REPORT), tmp_path, QUIET)
     assert run.run_cell("toy-wmg", 3, scale, tmp_path, QUIET)
     found = run.read(path)
     assert found["steps"] == [REPORT, 2 * REPORT] and len(found["scores"]) == 2

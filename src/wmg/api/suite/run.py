@@ -129,7 +129,10 @@ def train_ours(
     """Train one of our agents, or go on with it, and have it play; None if that was stopped."""
     resume = folder.exists()
     if resume:
-        settings = dataclasses.replace(runfolder.read_config(folder), steps=steps)
+        settings = runfolder.read_config(folder)  # random play may find another reward scale now
+        if settings.steps != steps:
+            begun = f"{folder} was begun with {settings.steps:,} interactions, not {steps:,}"
+            raise BadInput(f"{begun}: choose another --out")
     else:
         settings = settings_for(TASKS[task], agent, seed, steps)
     result = trainer.train(settings, folder, resume=resume, start=display.start, show=display.show)
