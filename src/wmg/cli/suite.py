@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wmg.api.suite.run import SuiteScale
 
 THREADS = 2
-"""More do not help PPO with the default settings."""
+"""As many as other commands give a single run of PPO."""
 MOST_RUNS = 1000
 MOST_STEPS = 300_000
 
