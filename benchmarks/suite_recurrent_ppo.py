@@ -3,9 +3,8 @@
     PYTHON benchmarks/suite_recurrent_ppo.py memory-s7 --seed 0 --steps 299008
 
 `wmg reproduce suite --other PYTHON` calls it. PYTHON has what suite-requirements.txt lists. The
-agent has its defaults and MlpLstmPolicy. It sees what the environment shows, as Stable-Baselines3
-takes it: dictionaries and tuples are flattened by Gymnasium, without their texts. The last line of
-the output is JSON.
+agent has its defaults and MlpLstmPolicy. It sees what the environment shows. Observations of several
+parts are flattened by Gymnasium, without their texts. The last line of the output is JSON.
 """
 
 import argparse
@@ -49,8 +48,8 @@ def make(task: str) -> gymnasium.Env:
         env = FilterObservation(
             env, [key for key, part in parts if isinstance(part, spaces.Box | spaces.Discrete)]
         )
-    if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-        env = FlattenObservation(env)
+    if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
+        env = FlattenObservation(env)  # torch refuses the size that is computed of a MultiDiscrete
     return env
 
 
