@@ -3,8 +3,8 @@
     PYTHON benchmarks/suite_recurrent_ppo.py memory-s7 --seed 0 --steps 299008
 
 `wmg reproduce suite --other PYTHON` calls it. PYTHON has what suite-requirements.txt lists. The
-agent has its defaults and MlpLstmPolicy. It sees what the environment shows. Observations of several
-parts are flattened by Gymnasium, without their texts. The last line of the output is JSON.
+agent has its defaults and MlpLstmPolicy. It sees what the environment shows. Gymnasium flattens
+observations of several parts, and texts are left out. The last line of the output is JSON.
 """
 
 import argparse
