@@ -50,6 +50,7 @@ NUMPY_ONLY = ("wmg.tools.stats", "wmg.tuner.dgd", "wmg.tuner.posterior")
 PUBLISHED_WITH = "from . import dgd"
 """The sampler imports the algorithm so: the two files work wherever they are put together."""
 WITHOUT_JAX = ["wmg.config", "wmg.registry", "wmg.settings", "wmg.paper"]
+WITHOUT_JAX += ["wmg.api.suite.tasks", "wmg.api.suite.makers"]
 WITHOUT_JAX += [
     module
     for module in SOURCES

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -178,3 +179,14 @@ def test_the_scale_of_rewards_is_that_of_discounted_returns_within_an_episode(mo
     source = outside.adapt(toy.Toy, "walk")
     returns = [10 + 0.99 * 10, 10, 10]
     assert defaults.reward_scale(source) == float(f"{1 / np.std(returns):.1g}") == 0.2
+
+
+def test_the_package_of_an_id_is_imported_where_it_is_installed(tmp_path, monkeypatch):
+    (tmp_path / "highway_env.py").write_text("REGISTERED = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "highway_env", raising=False)
+    outside.import_plugins("CartPole-v1")
+    assert "highway_env" not in sys.modules
+    outside.import_plugins("highway-fast-v0")
+    assert sys.modules["highway_env"].REGISTERED
+    monkeypatch.delitem(sys.modules, "highway_env")

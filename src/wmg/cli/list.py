@@ -50,6 +50,7 @@ def run(args: list[str]) -> int:
     width = max(map(len, targets))
     for name, target in paper.TARGETS.items():
         print(f"  {name:{width}} {target.title} ({target.source})")
+    print(f"  {'suite':{width}} Tasks of other people, with other agents beside WMG")
     print("models (wmg eval NAME)")
     for name in [*models.shipped(), "depth-N", "random"]:
         print(f"  {name}")

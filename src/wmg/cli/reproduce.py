@@ -19,7 +19,8 @@ LARGEST = 100_000_000
 @dataclasses.dataclass(frozen=True)
 class ReproduceOptions:
     """Run a table or figure of the paper, or what is missing of it, and write a report. Without
-    TARGET: all reports, or the ledger of runs."""
+    TARGET: all reports, or the ledger of runs. The target `suite` is of other people's tasks:
+    `wmg reproduce suite --help`."""
 
     cells: tuple[str, ...] = ()
     """Which cells (default: all)."""
@@ -51,6 +52,10 @@ class ReproduceOptions:
 def run(args: list[str]) -> int:
     """`wmg reproduce TARGET ...`"""
     name, rest = split_name(args)
+    if name == "suite":
+        from wmg.cli import suite
+
+        return suite.run(rest)
     options = parse(ReproduceOptions, rest, "wmg reproduce TARGET")
     check(options)
     if options.ledger:
@@ -58,7 +63,7 @@ def run(args: list[str]) -> int:
             raise BadInput("--ledger is of all targets: it takes no TARGET")
         return print_ledger(options)
     if name is None and not options.report_only:
-        raise BadInput(f"name a target: {', '.join(paper.TARGETS)}")
+        raise BadInput(f"name a target: {', '.join(paper.TARGETS)}; or suite")
     if name is None:
         return report_all(options)
     target = paper.find_target(name)

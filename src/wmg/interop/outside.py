@@ -163,7 +163,12 @@ def longest_episode(env: Any) -> int:
 
 UNLIMITED = 1_000_000
 """Steps of an episode of which nobody has said how long it may be."""
-PLUGINS = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "popgym-": "popgym"}
+PLUGINS = {
+    "MiniGrid-": "minigrid",
+    "BabyAI-": "minigrid",
+    "popgym-": "popgym",
+    "highway-": "highway_env",
+}
 """Packages that Gymnasium knows only once they are imported, by how their IDs begin."""
 
 

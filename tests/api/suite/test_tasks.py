@@ -1,0 +1,34 @@
+"""The suite's tasks as data, and the page that lists them."""
+
+import pathlib
+
+from wmg.api import defaults
+from wmg.api.suite.tasks import AGENTS, CELLS, ENVS, REPORT, TASKS
+
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "results" / "suite.md"
+
+
+def test_no_budget_is_above_the_limit_and_reports_fit_into_each():
+    budgets = [task.budget for task in TASKS.values()]
+    assert max(budgets) <= 300_000
+    assert [budget for budget in budgets if budget % REPORT] == []
+
+
+def test_our_rounds_fit_into_a_report_and_use_as_many_environments():
+    assert defaults.ENVS == ENVS
+    assert REPORT % (ENVS * 2 * 32) == 0  # two windows of 32 steps
+
+
+def test_every_task_has_a_cell_for_each_agent():
+    assert len(CELLS) == len(TASKS) * len(AGENTS)
+    assert CELLS["memory-s7-recurrent-ppo"] == ("memory-s7", "recurrent-ppo")
+
+
+def test_the_page_lists_every_task_with_its_threshold_and_budget():
+    page = PAGE.read_text()
+    rows = [
+        f"| {name} | {task.title} | {task.needs or '-'} | {task.threshold:g} | {task.why} "
+        f"| {task.budget:,} | {task.package} |"
+        for name, task in TASKS.items()
+    ]
+    assert [row for row in rows if row not in page] == []
