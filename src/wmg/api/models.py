@@ -6,6 +6,7 @@ from typing import Any
 
 from wmg import registry
 from wmg.api.training import find_env
+from wmg.play.check import spec_of
 from wmg.play.source import HostSource
 from wmg.runs import checkpoint, models, runfolder
 from wmg.runs.model import Evaluation, Model
@@ -21,6 +22,8 @@ def load(
     Of a run folder it is the best run, or the `run` of that number. An environment that was given
     to `wmg.train` as an object must be given again for `evaluate`, as `env`.
     """
+    if env is not None:
+        spec_of(env)
     agent, settings = models.find(name, run)
     spec = None
     for path in (pathlib.Path(name), pathlib.Path(name) / runfolder.BEST):

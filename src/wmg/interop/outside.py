@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from wmg import registry
-from wmg.play.check import run_own
+from wmg.play.check import run_own, spec_of
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.play.vectorised import Vectorised
@@ -46,6 +46,7 @@ def adapt(
 ) -> Env | HostSource:
     """An environment, made from an object, a class, or a function that makes one."""
     if isinstance(thing, Env | HostSource):
+        spec_of(thing)
         return thing
     if is_gymnax(thing):
         from wmg.interop.gymnax import wrap
