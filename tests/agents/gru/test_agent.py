@@ -10,6 +10,7 @@ from probes import Constant, build, core, tiny_gru
 
 from wmg.agents.gru.agent import GRUCell
 from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.recurrent.agent import CoreAgent
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 
@@ -21,6 +22,14 @@ def test_the_cell_equals_pytorchs_equations():
     draw = np.random.default_rng(0)
     x, h = (jnp.asarray(draw.normal(size=n), jnp.float32) for n in (3, 4))
     np.testing.assert_allclose(cell(x, h), plain.gru_cell(cell, x, h), atol=1e-5)
+
+
+def test_an_agent_must_say_which_cell_it_has():
+    class Cellless(CoreAgent): ...
+
+    sizes = {"embedding": 2, "size": 2, "actor_critic": 2}
+    with pytest.raises(TypeError, match=r"abstract.*cell_class"):
+        Cellless(SPEC.observation, 3, **sizes, key=jax.random.key(0))
 
 
 def test_all_of_the_cells_parameters_start_within_one_over_root_size():
