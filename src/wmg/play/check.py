@@ -75,7 +75,7 @@ def spec_of(env: Any) -> EnvSpec:
     return spec
 
 
-def name_of(env: Env | HostEnvs) -> str:
+def name_of(env: Any) -> str:
     """What an environment's class is called."""
     if isinstance(env, Lockstep):
         inner = env.hosts[0].env
