@@ -5,10 +5,12 @@ import json
 import sys
 
 import numpy as np
+import own
 import pytest
 import tiny
 import toy
 from api.test_training import SMALL
+from interop import test_gymnax
 
 import wmg
 from wmg.api import defaults
@@ -169,8 +171,22 @@ def test_an_agent_without_factors_trains_on_a_flattened_set():
     result = wmg.train(env=dataclasses.replace(env, flattened=True), **few)
     assert result.finished and result.model.spec.observation == ObservationSpec(3 + 2 * 3)
     assert result.evaluate(2).episodes == 2
-    with pytest.raises(BadInput, match=r"flattened is for Gymnasium's observations, and own:make"):
-        wmg.train(env=OutsideEnvSettings("own:make_bag", flattened=True), **few)
+
+
+@pytest.mark.parametrize("given", [{"roles": ("x=core",)}, {"flattened": True}])
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [
+        (own.Bag(3), "compiled"),
+        (lambda: own.Bag(3), "compiled"),
+        (test_gymnax.Walk(), "compiled"),
+        (outside.adapt(toy.Toy, "walk"), "mapped already"),
+    ],
+)
+def test_the_mapping_of_spaces_is_refused_where_there_are_none(made, state, given):
+    said = f"{next(iter(given))}: only for Gymnasium environments, and it is {state}"
+    with pytest.raises(BadInput, match=said):
+        outside.adapt(made, "it", **given)
 
 
 def test_the_scale_of_rewards_is_that_of_discounted_returns_within_an_episode(monkeypatch):

@@ -14,7 +14,7 @@ from own import Bag
 
 import wmg
 from wmg.api import training
-from wmg.config import Config
+from wmg.config import Config, Goal
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.runs import models
 from wmg.tools.errors import BadInput
@@ -60,6 +60,14 @@ def test_a_preset_is_trained_with_some_settings_changed():
     )
     assert result.config.hyper.entropy == 0.5 and result.config.hyper.grad_clip == 16.0
     assert result.steps.tolist() == [24, 48] and result.finished
+
+
+def test_a_goal_may_be_given_as_a_dictionary_where_there_is_none():
+    given = {"goal": {"episodes": 10}, "hyper": {"entropy": 0.5}}
+    settings = training.changed(Config(), given)
+    assert settings.goal == Goal(episodes=10) and settings.hyper.entropy == 0.5
+    again = training.changed(settings, {"goal": {"success": 0.9}})
+    assert again.goal == Goal(0.9, 10) and training.changed(again, {"goal": None}).goal is None
 
 
 def test_an_environment_of_ones_own_needs_no_settings(trained):

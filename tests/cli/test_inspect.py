@@ -34,6 +34,14 @@ def test_roles_change_the_mapping_and_json_has_it_all(capsys):
     assert [part["key"] for part in found["parts"]] == ["direction", "image", "mission", "action"]
 
 
+def test_flattened_factors_are_previewed(capsys):
+    name = "gym:MiniGrid-DoorKey-6x6-v0"
+    plain, flat = (tiny.command(capsys, "inspect", name, *f)[1] for f in ([], ["--flattened"]))
+    assert "Core     102 numbers" in plain and "Factors  image: at most 16, 37 numbers" in plain
+    assert "Core 102-709: all Factors, flattened" in flat
+    assert f"Core     {102 + 16 * 38} numbers" in flat and "Factors  image" not in flat
+
+
 @pytest.mark.parametrize("name", ["pathfinding", "pathfinding/wmg"])
 def test_environments_of_the_package_are_shown_by_name_and_by_preset(name, capsys):
     code, out, _ = tiny.command(capsys, "inspect", name, "--json")
@@ -85,7 +93,10 @@ def test_factors_and_the_limit_of_steps_are_shown(capsys):
         (["gym:Pendulum-v1"], "the action space must be Discrete or MultiDiscrete"),
         (["gym:CartPole-v1", "--roles", "x=core"], "roles has 'x'"),
         (["gym:CartPole-v1", "--roles", "frob"], "must be one of core, factors"),
-        (["pathfinding", "--roles", "core"], "--roles are for Gymnasium's observations"),
+        (["pathfinding", "--roles", "core"], "are for gym:ID and module:NAME, not pathfinding"),
+        (["babyai/level1/wmg-factored", "--flattened"], "are for gym:ID and module:NAME, not baby"),
+        ([f"{__name__}:CONFIG", "--flattened"], "are for gym:ID and module:NAME, not"),
+        ([f"{__name__}:Shown", "--flattened"], "only for Gymnasium environments"),
     ],
 )
 def test_what_cannot_be_inspected_is_refused_in_one_sentence(args, said, capsys):

@@ -17,6 +17,7 @@ from gymnasium.vector import SyncVectorEnv
 from wmg.agents.wmg.agent import WMG
 from wmg.interop.spaces import map_spaces
 from wmg.tools.errors import BadInput
+from wmg.types import ObservationSpec
 
 importlib.import_module("minigrid")  # registers its environments
 TWO = spaces.Discrete(2)
@@ -246,6 +247,22 @@ def test_flattened_the_core_has_all_factors_one_after_the_other():
     both = jax.tree.map(lambda *parts: np.stack(parts), seen, seen)
     assert flat.observe_all(both).core.tolist() == [flattened.core.tolist()] * 2
     assert "Core 2-7: all Factors, flattened" in flat.describe()
+
+
+def test_flattened_factors_are_the_whole_core_if_there_is_nothing_else():
+    space = spaces.Dict({"foes": spaces.Box(-1, 1, (2, 2)), "foes_mask": BITS})
+    flat = map_spaces(space, TWO, flattened=True)
+    seen = {"foes": np.float32([[0.25, 1], [-1, 1]]), "foes_mask": np.int8([1, 0])}
+    assert flat.observation == ObservationSpec(6)
+    assert flat.observe(seen).core.tolist() == [0.25, 1, 1, 0, 0, 0]
+    both = jax.tree.map(lambda *parts: np.stack(parts), seen, seen)
+    assert flat.observe_all(both).core.shape == (2, 6)
+    assert "always 1" not in flat.describe() and "Core 0-5: all" in flat.describe()
+
+
+def test_flattened_changes_nothing_where_there_are_no_factors():
+    plain, flat = (map_spaces(BOX, TWO, flattened=f) for f in (False, True))
+    assert plain.observation == flat.observation and plain.describe() == flat.describe()
 
 
 def test_an_observation_without_a_part_is_refused():

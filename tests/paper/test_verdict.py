@@ -123,13 +123,46 @@ def test_learning_curves_are_compared_where_the_shorter_one_ends():
     assert long.centre > short.centre  # because it has learned for longer
     judged = judge(CLAIM, {"a": long, "b": short}, set())
     assert judged.verdict == "fails"
-    assert judged.why.startswith("18.50 against 28.50")
+    assert judged.why.startswith("18.50 against 28.50, at 1,000 steps, standard error")
     assert long.until(1000.0).curve.scores.shape == (20, 10)
 
 
 def test_models_that_were_trained_for_other_numbers_of_steps_are_not_compared():
     judged = judge(CLAIM, {"a": many(90, steps=2000), "b": many(50)}, set())
-    assert judged == ("not judged", "2,000 steps of training against 1,200")
+    assert judged == ("not judged", "steps of training: 2,000 against 1,200")
+    longer = {"a": curves(90, 0, reports=20), "b": many(50)}  # only one of them has a curve
+    assert judge(CLAIM, longer, set()) == ("not judged", "steps of training: 2,000 against 1,200")
+    measured = {"a": many(90), "b": many(50, steps=None)}
+    assert judge(CLAIM, measured, set()) == ("not judged", "steps of training: 1,200 against none")
+
+
+def test_curves_of_which_one_begins_where_the_other_ends_are_not_judged():
+    late = curves(10, 1, reports=40)
+    late = dataclasses.replace(
+        late, curve=plots.Curve(late.curve.steps[20:], late.curve.scores[:, 20:])
+    )
+    judged = judge(CLAIM, {"a": late, "b": curves(20, 1, reports=10)}, set())
+    assert judged == ("not judged", "no report as early as the other's end")
+
+
+def test_a_cut_outcome_counts_the_runs_that_had_diverged_by_then():
+    whole = curves(10, 1, reports=40)
+    scores = whole.curve.scores.copy()
+    scores[:12, 5:], scores[12:15, 30:] = np.nan, np.nan
+    about = {"diverged": 15, "longer": whole.curve, "training": whole.curve}
+    whole = dataclasses.replace(
+        whole, values=whole.values[15:], curve=plots.Curve(whole.curve.steps, scores), **about
+    )
+    cut = whole.until(1000.0)
+    assert (len(cut.values), cut.diverged, cut.runs) == (8, 12, 20)
+    assert cut.longer is None and cut.training is None
+    judged = judge(CLAIM, {"a": whole, "b": curves(20, 1, reports=10)}, set())
+    assert judged.why.endswith("from 8 runs; 10 are needed")
+
+
+def test_two_cells_are_compared_at_their_common_end_alone():
+    with pytest.raises(ValueError, match="`after` needs a number"):
+        dataclasses.replace(CLAIM, after=7)
 
 
 def test_a_single_run_above_a_line_is_not_judged():
@@ -177,8 +210,8 @@ def test_unsolved_means_that_surely_fewer_than_the_share_solved_it(solved, expec
             "9.00 after fewer steps than in the paper",
         ),
         (
-            dataclasses.replace(CLAIM, after=7),
-            {"a": many(9), "b": many(1)},
+            Claim("x", "a", "above", 5.0, after=7),
+            {"a": many(9)},
             "no score after 7 steps",
         ),
     ],

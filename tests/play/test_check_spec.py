@@ -1,5 +1,7 @@
 """Specs that make no sense, and the places where an environment of one's own comes in."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,23 +9,39 @@ import pytest
 import tiny
 from toy import Plain, Toy
 
+import wmg
 from wmg import registry
+from wmg.interop import outside
 from wmg.interop.gymnasium import GymEnv
 from wmg.play.check import check_shapes
 from wmg.play.check_spec import check_spec
 from wmg.play.host import Host, Lockstep
 from wmg.play.source import HostSource
-from wmg.runs import bench, checkpoint
+from wmg.runs import bench, checkpoint, models
 from wmg.runs.model import Model
+from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, ObservationSpec, Step
 
 FINE = EnvSpec(ObservationSpec(3), 2, 5, "success")
 SIZES = "a size of an observation must be from 0 to 16,777,216, got"
 
+ROWS = "factors must be a tuple with (name, largest count, size) for each type, got"
+
 
 def spec(observation=FINE.observation, actions=2, max_steps=5, metric="success", perfect=1.0):
     return EnvSpec(observation, actions, max_steps, metric, perfect)
+
+
+def unchecked(made, **fields):
+    """The same with other fields, which the types of its constructor do not allow."""
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def shapes(**fields):
+    return spec(unchecked(ObservationSpec(1), **fields))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +59,11 @@ def spec(observation=FINE.observation, actions=2, max_steps=5, metric="success",
             spec(ObservationSpec(1, (("a", 1, 1), ("a", 2, 1)))),
             "names of Factors must be different and sorted, got ['a', 'a']",
         ),
+        (unchecked(spec(), observation=3), "observation must be a wmg.ObservationSpec, got 3"),
+        (shapes(factors=(("a", 3),)), f"{ROWS} (('a', 3),)"),
+        (shapes(factors=(("a", 3, 1), (2, 3, 1))), f"{ROWS} (('a', 3, 1), (2, 3, 1))"),
+        (shapes(factors=("abc",)), f"{ROWS} ('abc',)"),
+        (shapes(image=(7, 7)), "image must be (width, height, channels) or None, got (7, 7)"),
         (spec(actions=0), "actions must be a whole number from 1 to 65,536, got 0"),
         (spec(max_steps=0), "max_steps must be a whole number from 1 to 2,147,483,647, got 0"),
         (spec(metric="speed"), "metric must be one of success, reward, return, got 'speed'"),
@@ -84,6 +107,22 @@ def saved(told, folder):
     return checkpoint.load_model(path)
 
 
+def loaded(told, folder):
+    path = folder / "model.safetensors"
+    made = model(FINE)
+    checkpoint.save_model(path, made.agent, made.config, FINE)
+    return wmg.load(path, env=Still(told))
+
+
+def fitted(told, _):
+    @dataclasses.dataclass(frozen=True)
+    class StillSettings(EnvSettings):
+        name = title = "still"
+
+    registry.register_env(StillSettings, lambda: Still(told))
+    return models.fit(model(FINE).agent, tiny.settings(), StillSettings())
+
+
 WAYS_IN = {
     "train": lambda told, _: check_shapes(Still(told)),
     "evaluate": lambda told, _: model(FINE).on(None, Still(told)),
@@ -91,11 +130,15 @@ WAYS_IN = {
     "copies": lambda told, _: HostSource("toy", told, Lockstep, Plain(), Toy),
     "Gymnasium": lambda told, _: GymEnv(Still(told)),
     "file": saved,
+    "import path": lambda told, _: outside.adapt(lambda: Still(told), "own:still"),
+    "load": loaded,
+    "fit": fitted,
 }
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
-def test_a_spec_is_checked_wherever_an_environment_comes_in(way, tmp_path):
+def test_a_spec_is_checked_wherever_an_environment_comes_in(way, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "ENVS", dict(registry.ENVS))
     WAYS_IN[way](FINE, tmp_path)
     with pytest.raises(BadInput, match="metric must be one of success, reward, return, got 'x'"):
         WAYS_IN[way](spec(metric="x"), tmp_path)

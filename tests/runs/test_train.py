@@ -1,8 +1,10 @@
 import dataclasses
 import json
+import os
 import random
 import shutil
 import signal
+import threading
 import time
 import types
 
@@ -26,6 +28,7 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.play.goal_test import GoalTest
 from wmg.runs import checkpoint, hardware, runfolder, task, train
 from wmg.runs import session as session_module
+from wmg.tools import signals
 from wmg.tools.errors import BadInput
 
 SAVED_PARTS = (
@@ -94,9 +97,64 @@ def test_a_signal_in_the_last_chunk_is_not_forgotten():
     assert (result := train.train(settings, show=stop)).finished and result.stopped
 
 
+@pytest.mark.parametrize("twin", [signal.SIGINT, signal.SIGTERM])
+def test_a_twin_that_arrives_once_all_is_saved_counts_as_one(monkeypatch, twin):
+    late, save = [], session_module.Session.save
+
+    def save_then_send(session, *args):
+        threading.Timer(0.1, os.kill, (os.getpid(), twin)).start()
+        return save(session, *args)
+
+    monkeypatch.setattr(session_module.Session, "save", save_then_send)
+    before = signal.signal(twin, lambda number, frame: late.append(number))
+    try:
+        interrupt = lambda progress: signal.raise_signal(signal.SIGINT)  # noqa: E731
+        assert train.train(tiny.settings(), show=interrupt).stopped
+        time.sleep(0.1)
+    finally:
+        signal.signal(twin, before)
+    assert late == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_after_two_signals_at_once_a_third_ends_at_once(monkeypatch, number):
+    monkeypatch.setattr(signals, "ONE_SIGNAL", 0.05)
+
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.06)
+        signal.raise_signal(number)
+
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train.train(tiny.settings(), show=interrupt)
+    finally:
+        signal.signal(number, before)
+
+
+def test_the_handler_of_a_library_in_c_becomes_the_default(monkeypatch):
+    set_handler, restored = signal.signal, []
+
+    def forget(number, handler):
+        restored.append(handler)
+        set_handler(number, handler)
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(signal, "signal", forget)
+    try:
+        with train.stop_on_signals():
+            pass
+    finally:
+        set_handler(signal.SIGINT, before[0])
+        set_handler(signal.SIGTERM, before[1])
+    assert restored[2:] == [signal.SIG_DFL] * 2
+
+
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_at_once(tmp_path, first, monkeypatch):
-    monkeypatch.setattr(train, "ONE_SIGNAL", 0.0)
+    monkeypatch.setattr(signals, "ONE_SIGNAL", -1.0)
 
     def interrupt_twice(progress):
         signal.raise_signal(first)

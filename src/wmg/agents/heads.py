@@ -56,7 +56,10 @@ def require_parts(
     """Refuse Factors or an image that the agent would not look at, and an image that is missing."""
     if observation.factors and not factors:
         names = ", ".join(name for name, _, _ in observation.factors)
-        raise ValueError(f"the {agent} agent takes no Factors, but the observation has {names}")
+        raise ValueError(
+            f"the {agent} agent takes no Factors, but the observation has {names} "
+            "(Gymnasium: --env.flattened; BabyAI: --env.observation flattened)"
+        )
     if observation.image is not None and not image:
         raise ValueError(f"the {agent} agent takes no image, but the observation has one")
     if observation.image is None and image:

@@ -47,8 +47,8 @@ def train(
     - `branch_from`: start a new folder from the state of another one, with changed numbers.
     - `show`: whether progress is shown (by default on a terminal), or a function that is given a
       `Progress` after each report.
-    - `changes`: fields of `Config` (`steps`, `runs`, `seed`, ...). `hyper` and `batched` may be
-      dictionaries with the fields to change.
+    - `changes`: fields of `Config` (`steps`, `runs`, `seed`, ...). `hyper`, `batched`
+      and `goal` may be dictionaries with the fields to change.
 
     Ctrl-C saves what there is, if there is a folder, and raises `KeyboardInterrupt`.
     """
@@ -137,6 +137,8 @@ def changed(settings: Config, changes: dict[str, Any]) -> Config:
         if name not in known:
             raise BadInput(f"train has no setting {quote(name)}; it has {', '.join(known)}")
         inner = getattr(settings, name)
+        if name == "goal" and inner is None:
+            inner = Goal()
         if isinstance(value, dict) and isinstance(inner, Hyper | Batched | Goal):
             fields = [field.name for field in dataclasses.fields(inner)]
             if odd := sorted(set(value) - set(fields)):

@@ -23,6 +23,8 @@ class InspectOptions:
     roles: tuple[str, ...] = ()
     """What parts of a Gymnasium observation become: KEY=ROLE, for example mission=ignore
     "vehicles=factors presence=0". A role is core, factors, grid, image or ignore."""
+    flattened: bool = False
+    """Show the Factors of a Gymnasium observation in the Core, for agents that take no Factors."""
     json: bool = False
     """Print as JSON."""
 
@@ -35,7 +37,7 @@ def run(args: list[str]) -> int:
         raise BadInput(
             "name an environment: gym:ID, module:NAME, a name like pathfinding, or a preset"
         )
-    found = inspect(name, options.roles)
+    found = inspect(name, options.roles, options.flattened)
     if options.json:
         del found["table"]
         print(jsonlib.dumps(found, indent=2))
@@ -54,13 +56,13 @@ def run(args: list[str]) -> int:
     return 0
 
 
-def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
+def inspect(name: str, roles: tuple[str, ...], flattened: bool) -> dict[str, Any]:
     """What there is to say of an environment, as JSON has it, and the table of its mapping."""
     from wmg.interop.outside import UNLIMITED
     from wmg.play.check_spec import check_spec
     from wmg.play.source import HostSource
 
-    env = registry.make_env(find_settings(name, roles), shapes_only=True)
+    env = registry.make_env(find_settings(name, roles, flattened), shapes_only=True)
     check_spec(env.spec)
     parts, table = [], ""
     if isinstance(env, HostSource):
@@ -69,8 +71,6 @@ def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
         assert isinstance(env.mapping, SpaceMapping)
         parts = [dataclasses.asdict(part) for part in env.mapping.parts]
         table = env.mapping.describe()
-    elif roles:
-        raise BadInput(f"--roles are for Gymnasium's observations, and {name} has none")
     seen, steps = env.spec.observation, env.spec.max_steps
     factors = [dict(zip(("name", "most", "size"), row, strict=True)) for row in seen.factors]
     return {
@@ -83,19 +83,23 @@ def inspect(name: str, roles: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def find_settings(name: str, roles: tuple[str, ...]) -> EnvSettings | None:
+def find_settings(name: str, roles: tuple[str, ...], flattened: bool) -> EnvSettings | None:
     """The settings of an environment, by its name or that of a preset, a `Config` or a model."""
-    if name in registry.ENVS:
-        return registry.settings_class(EnvSettings, name)()
-    if pathlib.Path(name).exists():
+    if name not in registry.ENVS and pathlib.Path(name).exists():
         found = played_by(pathlib.Path(name))
-        if roles and isinstance(found, OutsideEnvSettings):
-            return dataclasses.replace(found, roles=roles)
-        return found
+        if isinstance(found, OutsideEnvSettings):
+            shown = flattened or found.flattened
+            return dataclasses.replace(found, roles=roles or found.roles, flattened=shown)
+        if not (roles or flattened):
+            return found
     if ":" in name:
         found = None if name.startswith("gym:") else registry.load(name, "env")
         if not isinstance(found, Config):
-            return OutsideEnvSettings(name, roles)
+            return OutsideEnvSettings(name, roles, flattened)
+    if roles or flattened:
+        raise BadInput(f"--roles and --flattened are for gym:ID and module:NAME, not {name}")
+    if name in registry.ENVS:
+        return registry.settings_class(EnvSettings, name)()
     return paper.find_config(name).env
 
 

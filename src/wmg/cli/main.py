@@ -19,6 +19,7 @@ import traceback
 from typing import NoReturn
 
 from wmg import __version__
+from wmg.tools import signals
 from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, quote
 
 COMMANDS = {
@@ -37,8 +38,6 @@ COMMANDS = {
 }
 """What each command does. It is `run` in the module of its name."""
 INTERRUPTED = 130
-GRACE_SECONDS = 0.3
-"""How long a command has to end by itself after a signal."""
 SUMMARY = """\
 usage: wmg COMMAND ...
 
@@ -84,12 +83,12 @@ def watch_interrupts(does: str) -> None:
 
     def watch() -> None:
         read_signal()
-        time.sleep(GRACE_SECONDS)  # most commands have ended by then
+        time.sleep(signals.ONE_SIGNAL)  # most commands have ended by then
         if select.select([reader], [], [], 0)[0]:  # a scheduler may have sent the signal twice
             os.read(reader, select.PIPE_BUF)
         print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         read_signal()
-        time.sleep(GRACE_SECONDS)
+        time.sleep(signals.ONE_SIGNAL)
         os._exit(INTERRUPTED)
 
     threading.Thread(target=watch, daemon=True).start()

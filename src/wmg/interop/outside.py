@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from wmg import registry
+from wmg.play.check import spec_of
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.own_code import run_own
 from wmg.play.source import HostSource
@@ -30,35 +31,40 @@ def open_env(
     if not path.startswith(GYM):
         if vector != "none":
             raise BadInput(f"vector = {vector} is for environments named {GYM}ID, not {path}")
-        made = adapt(registry.load(path, "env"), path, roles, flattened)
-        if flattened and not isinstance(made, HostSource):
-            raise BadInput(f"flattened is for Gymnasium's observations, and {path} has none")
-        return made
+        return adapt(registry.load(path, "env"), path, roles=roles, flattened=flattened)
     name = path.removeprefix(GYM)
     together = None if vector == "none" else functools.partial(make_vector, name, vector)
     drawn = functools.partial(make_by_id, name, render_mode="rgb_array")
     one = functools.partial(make_by_id, name)
-    return from_gymnasium(one, path, roles, flattened, together, drawn)
+    return from_gymnasium(
+        one, path, roles=roles, flattened=flattened, together=together, with_pictures=drawn
+    )
 
 
 def adapt(
-    thing: Any, label: str, roles: tuple[str, ...] = (), flattened: bool = False
+    thing: Any, label: str, *, roles: tuple[str, ...] = (), flattened: bool = False
 ) -> Env | HostSource:
     """An environment, made from an object, a class, or a function that makes one."""
     if isinstance(thing, Env | HostSource):
+        for name, given in (("roles", roles), ("flattened", flattened)):
+            if given:
+                state = "compiled" if isinstance(thing, Env) else "mapped already"
+                raise BadInput(f"{name}: only for Gymnasium environments, and {label} is {state}")
+        spec_of(thing)
         return thing
     if is_gymnax(thing):
         from wmg.interop.gymnax import wrap
 
-        return wrap(*thing) if isinstance(thing, tuple) else wrap(thing)
+        made = wrap(*thing) if isinstance(thing, tuple) else wrap(thing)
+        return adapt(made, label, roles=roles, flattened=flattened)
     if is_gymnasium(thing):
-        return from_gymnasium(copies_of(thing), label, roles, flattened)
+        return from_gymnasium(copies_of(thing), label, roles=roles, flattened=flattened)
     if callable(thing):
         made = call(thing, label)
         if is_gymnasium(made):
-            return from_gymnasium(thing, label, roles, flattened)
+            return from_gymnasium(thing, label, roles=roles, flattened=flattened)
         if not callable(made):
-            return adapt(made, label, roles, flattened)
+            return adapt(made, label, roles=roles, flattened=flattened)
     raise BadInput(
         f"{label} must be an environment: one that derives from wmg.Env or gymnasium.Env, or has "
         f"gymnax's interface, or a class or function that makes one; it is {quote(thing)}"
@@ -124,6 +130,7 @@ def import_plugins(name: str) -> None:
 def from_gymnasium(
     make: Callable[[], Any],
     label: str,
+    *,
     roles: tuple[str, ...] = (),
     flattened: bool = False,
     together: Callable[[int], Any] | None = None,

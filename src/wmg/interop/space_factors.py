@@ -40,10 +40,13 @@ class TableRows(FactorPart):
 
     encoder: Encoder
     columns: tuple[int, ...]
-    """Those that are shown."""
+    """Columns of the array that become numbers of a Factor."""
     presence: int | None
+    """The column that says whether a row is there."""
     mask: Source | None
+    """The part of the observation that says which rows are there."""
     order: bool
+    """Whether a Factor also shows its row's place, as one-hot."""
 
     @property
     def size(self) -> int:

@@ -20,15 +20,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from wmg.interop.roles import read_roles
 from wmg.interop.space_factors import FactorPart
 from wmg.interop.space_parts import Picture, Source, Vector
+from wmg.play.host_arrays import from_parts
 from wmg.tools.errors import BadInput, quote
-from wmg.types import Factors, Observation, ObservationSpec
+from wmg.types import Observation, ObservationSpec
 
 try:
     from gymnasium import spaces
@@ -109,8 +108,8 @@ class SpaceMapping:
         """The arrays of the observations, in the order of the PyTree."""
         if self.core.parts:
             leaves: list[np.ndarray] = [self.core.read(seen, n)]
-        else:
-            leaves = [np.ones((n or 1, 1), np.float32)]
+        else:  # the constant 1, unless Factors follow
+            leaves = [np.ones((n or 1, 0 if self.flattened else 1), np.float32)]
         for _, part in self.factors:
             leaves += part.read(seen, n)
         if self.image is not None:
@@ -121,7 +120,7 @@ class SpaceMapping:
         names, last = self._names, 1 + 2 * len(self._names)
         if self.flattened:
             leaves, names = [flatten(leaves[0], leaves[1:last]), *leaves[last:]], ()
-        return jax.tree.unflatten(_structure(names, self.image is not None), leaves)
+        return from_parts(names, leaves)
 
 
 def flatten(core: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
@@ -141,13 +140,6 @@ def flatten_spec(spec: ObservationSpec) -> ObservationSpec:
     return dataclasses.replace(spec, core=spec.core + more, factors=())
 
 
-@functools.cache
-def _structure(names: tuple[str, ...], image: bool) -> Any:
-    rows = Factors(jnp.zeros((1, 1)), jnp.zeros(1, bool))
-    picture = jnp.zeros((1, 1, 1)) if image else None
-    return jax.tree.structure(Observation(jnp.zeros(1), dict.fromkeys(names, rows), picture))
-
-
 def map_spaces(
     observation_space: Any,
     action_space: Any,
@@ -159,7 +151,8 @@ def map_spaces(
     """The mapping of an environment's spaces.
 
     `roles` decides what parts become; see `wmg.interop.roles`. `text` encodes texts: it returns
-    the same number of numbers for each. `flattened` shows Factors in the Core.
+    the same number of numbers for each. `flattened` shows Factors in the Core,
+    if there are any.
     """
     if not isinstance(observation_space, spaces.Space):
         got = quote(observation_space)
@@ -171,21 +164,29 @@ def map_spaces(
         raise BadInput("nothing of the observation is left: every part is ignored or constant")
     table, first_action, actions, becomes = map_actions(action_space)
     core, factors = Vector(tuple(rules.core)), tuple(sorted(rules.factors.items()))
-    image = rules.images[0] if rules.images else None
+    image, flattened = rules.images[0] if rules.images else None, flattened and bool(factors)
     spec = ObservationSpec(
-        core.size or 1,
+        core.size if flattened else core.size or 1,
         tuple((name, part.count, part.size) for name, part in factors),
         None if image is None else image.shape,
     )
     lines = [MappedPart(key or "observation", show(s), made) for key, s, made in rules.lines]
-    if not rules.core:
+    if not rules.core and not flattened:
         lines.append(MappedPart("", "", "Core 0: always 1, since nothing else is in the Core"))
     if flattened:
         was, spec = spec.core, flatten_spec(spec)
         lines.append(MappedPart("", "", f"Core {was}-{spec.core - 1}: all Factors, flattened"))
     lines.append(MappedPart("action", show(action_space), becomes))
     return SpaceMapping(
-        spec, actions, tuple(lines), core, factors, image, table, first_action, flattened
+        observation=spec,
+        actions=actions,
+        parts=tuple(lines),
+        core=core,
+        factors=factors,
+        image=image,
+        table=table,
+        first_action=first_action,
+        flattened=flattened,
     )
 
 

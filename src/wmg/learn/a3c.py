@@ -129,11 +129,12 @@ def roll_out(
     noise: Float[Array, "time actions"],
     keys: Key[Array, " time"],
     unroll: int,
-    beyond: bool,
+    bootstrap_truncated: bool,
 ) -> tuple[Scene, Bool[Array, ""], WindowStep]:
     """The scene after a window, whether the episode is over, and the steps of the window.
 
-    `agent` is the run's agent as the loss differentiates it. `beyond` keeps `terminated`.
+    `agent` is the run's agent as the loss differentiates it. With `bootstrap_truncated`, steps
+    record whether the episode was terminated.
     """
 
     def step(agent: Learner, carry: tuple[Scene, Array], given: tuple) -> tuple[tuple, WindowStep]:
@@ -147,7 +148,7 @@ def roll_out(
         made = env.step(state, action, key)
         after = Scene(made.state, made.observation, summary.memory)
         told = made.reward, ~over, made.success
-        terminated = made.terminated if beyond else None
+        terminated = made.terminated if bootstrap_truncated else None
         done = WindowStep(summary.vector, action, *told, terminated, made.total)
         return (keep_if(over, scene, after), over | made.done), done
 

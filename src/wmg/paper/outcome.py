@@ -124,14 +124,19 @@ class Outcome:
         scores = self.curve.scores[:, self.curve.steps == steps][:, 0]
         return dataclasses.replace(self, values=scores[np.isfinite(scores)])
 
-    def until(self, steps: float) -> "Outcome":
-        """The outcome if the runs had been stopped after `steps` steps of their curve."""
+    def until(self, steps: float) -> "Outcome | None":
+        """The outcome if the runs had been stopped after `steps` steps of their curve, if it has a
+        point as early as that."""
         if self.curve is None or self.curve.steps[-1] <= steps:
             return self
         kept = self.curve.steps <= steps
+        if not kept.any():
+            return None
         curve = plots.Curve(self.curve.steps[kept], self.curve.scores[:, kept])
         values = _final_scores(curve.scores, self.final_points)
-        return dataclasses.replace(self, curve=curve, values=values)
+        lost = len(curve.scores) - len(values)
+        cut = {"curve": curve, "longer": None, "training": None}
+        return dataclasses.replace(self, values=values, diverged=lost, **cut)
 
 
 def pool(

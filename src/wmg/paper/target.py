@@ -67,6 +67,10 @@ class Claim:
     full_scale: bool = False
     """Whether it can only be judged at the paper's number of steps."""
 
+    def __post_init__(self):
+        if self.after is not None and isinstance(self.other, str):
+            raise ValueError("two cells are compared at their common end: `after` needs a number")
+
 
 Measure = Literal[
     "parameters", "speed", "episodes", "curve", "transfer", "efficiency", "levels", "checkpoint"

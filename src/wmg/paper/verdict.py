@@ -84,7 +84,11 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> Verdict
     ours = outcomes[claim.cell]
     if claim.after is not None and (ours := ours.after(claim.after)) is None:
         return Verdict("not judged", f"no score after {claim.after:,} steps")
-    other = outcomes[claim.other] if isinstance(claim.other, str) else None
+    other, where = None, ""
+    if isinstance(claim.other, str):
+        ours, other, where = equally_long(ours, outcomes[claim.other])
+        if ours is None or other is None:
+            return Verdict("not judged", "no report as early as the other's end")
     both = [ours] if other is None else [ours, other]
     if any(len(each.values) == 0 for each in both):
         return Verdict("not judged", "every run diverged, or cannot be re-gridded")
@@ -98,18 +102,19 @@ def judge(claim: Claim, outcomes: dict[str, Outcome], full: set[str]) -> Verdict
         return _judge_unsolved(claim, ours)
     if other is None:
         return _judge_number(claim, ours)
-    ours, other = equally_long(ours, other)
-    if not ours.censored and ours.curve is None and ours.steps != other.steps:
-        return Verdict("not judged", f"{ours.steps:,} steps of training against {other.steps:,}")
-    return _judge_difference(claim, ours, other)
+    curves = ours.curve is not None and other.curve is not None
+    if not ours.censored and not curves and ours.steps != other.steps:
+        lengths = ["none" if each.steps is None else f"{each.steps:,}" for each in both]
+        return Verdict("not judged", f"steps of training: {' against '.join(lengths)}")
+    return _judge_difference(claim, ours, other, where)
 
 
-def equally_long(*outcomes: Outcome) -> list[Outcome]:
-    """The outcomes of learning curves, each as it was where the shortest curve ends."""
-    if any(each.curve is None for each in outcomes):
-        return list(outcomes)
-    end = min(float(each.curve.steps[-1]) for each in outcomes if each.curve is not None)
-    return [each.until(end) for each in outcomes]
+def equally_long(one: Outcome, other: Outcome) -> tuple[Outcome | None, Outcome | None, str]:
+    """Both outcomes where the shorter of two learning curves ends, and where that is in words."""
+    if one.curve is None or other.curve is None or one.curve.steps[-1] == other.curve.steps[-1]:
+        return one, other, ""
+    end = min(float(one.curve.steps[-1]), float(other.curve.steps[-1]))
+    return one.until(end), other.until(end), f", at {end:,.0f} steps"
 
 
 def _judge_unsolved(claim: Claim, ours: Outcome) -> Verdict:
@@ -126,9 +131,9 @@ def _judge_number(claim: Claim, ours: Outcome) -> Verdict:
     return _decide(*((above, below) if claim.kind == "above" else (below, above)), numbers)
 
 
-def _judge_difference(claim: Claim, ours: Outcome, other: Outcome) -> Verdict:
+def _judge_difference(claim: Claim, ours: Outcome, other: Outcome, where: str) -> Verdict:
     value = claim.times * other.centre
-    numbers = f"{number(ours.centre)} against {number(value)}"
+    numbers = f"{number(ours.centre)} against {number(value)}{where}"
     if np.isinf(ours.centre) and np.isinf(value):
         return Verdict("not judged", "neither median was reached")
     gap = ours.centre - value

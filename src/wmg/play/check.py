@@ -38,11 +38,7 @@ def check_play(env: Env | HostEnvs, steps: int) -> None:
 
 def check_shapes(env: Env) -> None:
     """Raises `BadInput` if an environment does not return what its spec says."""
-    name = name_of(env)
-    spec = run_own(f"{name}.spec", lambda: env.spec)
-    if not isinstance(spec, EnvSpec):
-        raise BadInput(f"{name}.spec must be a wmg.EnvSpec, got a {_kind(spec)}")
-    check_spec(spec)
+    name, spec = name_of(env), spec_of(env)
     _check_fields(env, name)
     key = jax.eval_shape(lambda: jax.random.key(0))
     made = _trace(env, f"{name}.reset", lambda env, key: env.reset(key), key)
@@ -65,7 +61,17 @@ def check_shapes(env: Env) -> None:
     _compare(f"{name}.step", wanted, {part: getattr(step, part) for part in wanted})
 
 
-def name_of(env: Env | HostEnvs) -> str:
+def spec_of(env: Any) -> EnvSpec:
+    """The spec of an environment; raises `BadInput` if it makes no sense."""
+    name = name_of(env)
+    spec = run_own(f"{name}.spec", lambda: env.spec)
+    if not isinstance(spec, EnvSpec):
+        raise BadInput(f"{name}.spec must be a wmg.EnvSpec, got a {_kind(spec)}")
+    check_spec(spec)
+    return spec
+
+
+def name_of(env: Any) -> str:
     """What an environment's class is called."""
     if isinstance(env, Lockstep):
         inner = env.hosts[0].env

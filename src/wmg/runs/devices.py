@@ -45,9 +45,11 @@ def split_runs(batch: Callable) -> Callable:
 
 
 def split_environments(hyper: Hyper, run: Run) -> tuple[Hyper, Run]:
-    """One run with its environments split over the devices. Every device has the whole agent, and
-    the compiler adds up what their environments have to say."""
+    """One run whose environments are split over the devices; the agent is on each, and XLA sums
+    gradients."""
     split = sharding_for(run.scene.observation.core.shape[0], "envs")
     whole = jax.sharding.NamedSharding(split.mesh, jax.P())
-    hyper, run = jax.device_put((hyper, run), whole)
-    return hyper, dataclasses.replace(run, scene=jax.device_put(run.scene, split))
+    places = dataclasses.replace(
+        jax.tree.map(lambda leaf: whole, run), scene=jax.tree.map(lambda leaf: split, run.scene)
+    )
+    return jax.device_put((hyper, run), (whole, places))

@@ -1,9 +1,9 @@
-"""Spreading runs over the hardware, with `devices`: the only place that batches them.
+"""Batches runs (with `wmg.runs.devices`); nothing else does.
 
 On an accelerator many runs are one program, split over the devices. On a CPU, where batched small
 products are slow, each run is the single-run program; its result then does not depend on the other
 runs of the batch. A run in many environments is a program of its own, whose environments are split
-over the devices. A run on the host's environments plays one after the other. The environment is
+over the devices. Runs in environments of Python are trained one after the other. The environment is
 always an argument of the program: the arrays it holds are not compiled into it.
 """
 

@@ -12,6 +12,7 @@ from wmg import registry
 from wmg.agents.baselines.settings import DepthSettings, RandomSettings
 from wmg.agents.wmg.agent import WMG, Older, with_slots
 from wmg.config import Config
+from wmg.play.check import spec_of
 from wmg.play.source import HostSource
 from wmg.runs import checkpoint, hardware, runfolder
 from wmg.settings import EnvSettings
@@ -92,10 +93,10 @@ def fit(agent: Agent, settings: Config, env: EnvSettings) -> tuple[Any, Agent]:
     """The environment (an `Env` or a `HostSource`) and a fitting agent. An agent that does not
     learn is rebuilt; a trained one must have been trained on observations of the same shape."""
     made = registry.make_env(env)
-    new = settings.agent.for_env(env)
+    new, spec = settings.agent.for_env(env), spec_of(made)
 
     def make() -> Agent:
-        return registry.make_agent(new, made.spec, jax.random.key(0))
+        return registry.make_agent(new, spec, jax.random.key(0))
 
     if not new.learns:
         return made, make()

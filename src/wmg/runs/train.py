@@ -26,13 +26,12 @@ from wmg.runs.result import Progress, Result
 from wmg.runs.runlog import Logs
 from wmg.runs.session import Session
 from wmg.runs.task import OnHost, Task, make_task
+from wmg.tools import signals
 from wmg.tools.errors import BadInput
 from wmg.types import Env, Run, count_parameters
 
 SAVE_SECONDS = 60.0
 """Least time between two checkpoints of a running batch."""
-ONE_SIGNAL = 0.25
-"""Seconds in which signals to stop count as one; less than Ctrl-C takes to be acknowledged."""
 
 
 def train(
@@ -171,8 +170,8 @@ def open_session(
 def stop_on_signals() -> Iterator[list[int]]:
     """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
 
-    A scheduler, or `timeout`, sends a signal to a process and to its group. So signals that arrive
-    within `ONE_SIGNAL` seconds count as one, and do not keep training from saving.
+    Signals that arrive within `ONE_SIGNAL` seconds count as one, and do not keep training from
+    saving. If training ends sooner, the handlers wait so long for the second one.
 
     Outside the main thread, where Python allows no handlers, signals are left alone.
     """
@@ -183,7 +182,7 @@ def stop_on_signals() -> Iterator[list[int]]:
         nonlocal first
         if not received:
             first = time.monotonic()
-        elif time.monotonic() - first > ONE_SIGNAL:
+        elif time.monotonic() - first > signals.ONE_SIGNAL:
             for each, handler in previous.items():
                 signal.signal(each, handler)
             signal.raise_signal(number)
@@ -192,9 +191,12 @@ def stop_on_signals() -> Iterator[list[int]]:
     previous: dict[int, Any] = {}
     with contextlib.suppress(ValueError):
         for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, note)
+            # None: a library in C had set the handler, and Python cannot set it again.
+            previous[number] = signal.signal(number, note) or signal.SIG_DFL
     try:
         yield received
     finally:
+        if received:
+            time.sleep(max(0.0, first + signals.ONE_SIGNAL - time.monotonic()))
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -8,8 +8,9 @@ import plain
 import pytest
 from probes import Constant, build, core, tiny_gru
 
-from wmg.agents.gru.agent import GRUCell
+from wmg.agents.gru.agent import GRU, GRUCell
 from wmg.agents.gru.settings import GRUSettings
+from wmg.agents.recurrent.agent import CoreAgent
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 
@@ -21,6 +22,11 @@ def test_the_cell_equals_pytorchs_equations():
     draw = np.random.default_rng(0)
     x, h = (jnp.asarray(draw.normal(size=n), jnp.float32) for n in (3, 4))
     np.testing.assert_allclose(cell(x, h), plain.gru_cell(cell, x, h), atol=1e-5)
+
+
+def test_an_agent_must_say_which_cell_it_has():
+    assert "cell_class" in CoreAgent.__abstractmethods__
+    assert not GRU.__abstractmethods__
 
 
 def test_all_of_the_cells_parameters_start_within_one_over_root_size():

@@ -2,6 +2,10 @@
 //   nvcc -arch=sm_90 -std=c++17 -lineinfo -DSIZE=24 -DHEADS=2 -DHEAD=12 -DHIDDEN=12 -DLAYERS=3
 //     -DSLOTS=5 -DMEMORY=24 -DMEMOS=1 -DCORE=15 -DACTOR=32 -DSHARED=0 -DFULL=1 -DSTEPS=6 -DTF32=1
 //     -I src/wmg/learn/kernels -o few tests/learn/kernels/sanitize.cu && compute-sanitizer --tool racecheck ./few
+// With 6 nodes one warp has all nodes. The paper's sizes have 17, in tiles of three warps:
+//   nvcc -arch=sm_90 -std=c++17 -lineinfo -DSIZE=72 -DHEADS=6 -DHEAD=12 -DHIDDEN=12 -DLAYERS=4
+//     -DSLOTS=16 -DMEMORY=128 -DMEMOS=1 -DCORE=15 -DACTOR=128 -DSHARED=0 -DFULL=1 -DSTEPS=12 -DTF32=1
+//     -I src/wmg/learn/kernels -o paper tests/learn/kernels/sanitize.cu && compute-sanitizer --tool racecheck ./paper
 #include "window.cu"
 
 #include <cstdio>

@@ -27,11 +27,13 @@ class GRUCell(RecurrentCell[Array]):
         new = jnp.tanh(new_x + reset * new_h)
         return new + update * (memory - new)
 
-    def shown(self, memory: Float[Array, " size"]) -> Float[Array, " size"]:
+    def visible(self, memory: Float[Array, " size"]) -> Float[Array, " size"]:
         return memory
 
 
 class GRU(CoreAgent[Array]):
     """The paper's GRU agent. Its observation must be a Core without Factors."""
 
-    make_cell: ClassVar[type[RecurrentCell]] = GRUCell
+    @property
+    def cell_class(self) -> type[GRUCell]:
+        return GRUCell

@@ -37,11 +37,13 @@ class LSTMCell(RecurrentCell[LSTMState]):
         cell = jax.nn.sigmoid(keep) * memory.cell + jax.nn.sigmoid(write) * jnp.tanh(new)
         return LSTMState(jax.nn.sigmoid(show) * jnp.tanh(cell), cell)
 
-    def shown(self, memory: LSTMState) -> Float[Array, " size"]:
+    def visible(self, memory: LSTMState) -> Float[Array, " size"]:
         return memory.hidden
 
 
 class LSTM(CoreAgent[LSTMState]):
     """The LSTM agent. Its observation must be a Core without Factors."""
 
-    make_cell: ClassVar[type[RecurrentCell]] = LSTMCell
+    @property
+    def cell_class(self) -> type[LSTMCell]:
+        return LSTMCell

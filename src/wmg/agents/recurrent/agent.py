@@ -34,7 +34,7 @@ class RecurrentCell(eqx.Module, Generic[Memory]):
 
     @property
     def size(self) -> int:
-        """Of the state."""
+        """Length of the state vector."""
         return self.hidden.weight.shape[1]
 
     @abc.abstractmethod
@@ -46,12 +46,12 @@ class RecurrentCell(eqx.Module, Generic[Memory]):
         """The next memory."""
 
     @abc.abstractmethod
-    def shown(self, memory: Memory) -> Float[Array, " size"]:
+    def visible(self, memory: Memory) -> Float[Array, " size"]:
         """The part of the memory that the agent decides by."""
 
 
 class RecurrentAgent(ActorCriticAgent[Memory]):
-    """An agent whose memory is that of a recurrent cell."""
+    """An agent whose memory is its recurrent cell's state."""
 
     cell: eqx.AbstractVar[RecurrentCell]
 
@@ -64,7 +64,7 @@ class RecurrentAgent(ActorCriticAgent[Memory]):
 
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
         memory = self.cell(self.see(observation), memory)
-        return Summary(self.cell.shown(memory), memory)
+        return Summary(self.cell.visible(memory), memory)
 
 
 class CoreAgent(RecurrentAgent[Memory]):
@@ -73,8 +73,6 @@ class CoreAgent(RecurrentAgent[Memory]):
     embedding: Linear
     cell: RecurrentCell
     actor_critic: ActorCritic
-
-    make_cell: ClassVar[type[RecurrentCell[Any]]]
 
     def __init__(
         self,
@@ -89,8 +87,13 @@ class CoreAgent(RecurrentAgent[Memory]):
         require_parts(type(self).__name__, observation)
         ekey, ckey, akey = jax.random.split(key, 3)
         self.embedding = Linear.create(observation.core, embedding, key=ekey)
-        self.cell = self.make_cell.create(embedding, size, key=ckey)
+        self.cell = self.cell_class.create(embedding, size, key=ckey)
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, False, key=akey)
+
+    @property
+    @abc.abstractmethod
+    def cell_class(self) -> type[RecurrentCell[Any]]:
+        """The class of the agent's cell."""
 
     def see(self, observation: Observation) -> Float[Array, " in"]:
         return self.embedding(observation.core)

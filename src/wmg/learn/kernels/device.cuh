@@ -170,16 +170,20 @@ template <class F> DEVICE void entries(const Thread& me, const float* c, F f) {
 }
 
 // c[m][n] += sum over K numbers k of w[m][k] x[n][k], for MS tiles of 16 rows m and NS tiles of 8
-// rows n. `w` and `x` point to the thread's row of the first tile. K is a multiple of 4. With
-// CHAINS above 1 there are so many independent sums, for `add_chains`.
+// rows n. `w` and `x` point to the thread's row of the first tile, which `w_left` and `x_left` rows
+// follow (negative: it lies behind the last row). Behind the last row, that one is read again. K is
+// a multiple of 4. With CHAINS above 1 there are so many independent sums, for `add_chains`.
+constexpr int ALL_ROWS = 1 << 20;
 template <int MS, int NS, int K, int CHAINS = 1>
-DEVICE void product(float (*c)[4], const float* w, int w_row, const float* x, int x_row, int pair) {
+DEVICE void product(float (*c)[4], const float* w, int w_row, const float* x, int x_row, int pair,
+                    int w_left = ALL_ROWS, int x_left = ALL_ROWS) {
   FOR(k, K / 8) {
     float2 b[NS];
-    FOR(n, NS) b[n] = load2(x + 8 * n * x_row + 8 * k + 2 * pair);
+    FOR(n, NS) b[n] = load2(x + min(8 * n, x_left) * x_row + 8 * k + 2 * pair);
     FOR(m, MS) {
-      const float* a = w + 16 * m * w_row + 8 * k + 2 * pair;
-      const float2 top = load2(a), bottom = load2(a + 8 * w_row);
+      const float* a = w + 8 * k + 2 * pair;
+      const float2 top = load2(a + min(16 * m, w_left) * w_row);
+      const float2 bottom = load2(a + min(16 * m + 8, w_left) * w_row);
       FOR(n, NS) {
         float* sum = c[(k % CHAINS * MS + m) * NS + n];
         mma8(sum, top.x, bottom.x, top.y, bottom.y, b[n].x, b[n].y);
@@ -189,22 +193,24 @@ DEVICE void product(float (*c)[4], const float* w, int w_row, const float* x, in
   if constexpr (K % 8 != 0) {
     constexpr int k = K / 8 * 8;
     FOR(m, MS) {
-      const float* a = w + 16 * m * w_row + k + pair;
-      FOR(n, NS) mma4(c[m * NS + n], a[0], a[8 * w_row], x[8 * n * x_row + k + pair]);
+      const float* a = w + k + pair;
+      const float top = a[min(16 * m, w_left) * w_row], bottom = a[min(16 * m + 8, w_left) * w_row];
+      FOR(n, NS) mma4(c[m * NS + n], top, bottom, x[min(8 * n, x_left) * x_row + k + pair]);
     }
   }
 }
 
 // c[m][n] += sum over K numbers k of w[k][m] dy[n][k]: back through `product`. `w` points to row
-// `pair`, column `row`; `dy` to row `row`, column `pair`.
+// `pair`, column `row`; `dy` to row `row`, column `pair`, which `dy_left` rows follow.
 template <int MS, int NS, int K, int CHAINS = 1>
-DEVICE void product_back(float (*c)[4], const float* w, int w_row, const float* dy, int dy_row) {
+DEVICE void product_back(float (*c)[4], const float* w, int w_row, const float* dy, int dy_row,
+                         int dy_left = ALL_ROWS) {
 #pragma unroll
   for (int k = 0; k < K; k += 8) {
     FOR(m, MS) {
       const float* a = w + k * w_row + 16 * m;
       FOR(n, NS) {
-        const float* b = dy + 8 * n * dy_row + k;
+        const float* b = dy + min(8 * n, dy_left) * dy_row + k;
         float* sum = c[(k / 8 % CHAINS * MS + m) * NS + n];
         if (k + 8 <= K) mma8(sum, a[0], a[8], a[4 * w_row], a[4 * w_row + 8], b[0], b[4]);
         else mma4(sum, a[0], a[8], b[0]);

@@ -119,10 +119,7 @@ constexpr int X = 0, QKV = X + NODES * X_ROW, LAST = QKV, HIDDEN_UNITS = LAST + 
 constexpr int MIX = QKV + most(NODES * QKV_ROW, last::END + ACTOR8), TOTAL = MIX + NODES * MIX_ROW;
 constexpr int MIDDLE = TOTAL + NODES * X_ROW, WIDE = MIDDLE + NODES * X_ROW;
 constexpr int SCALES = WIDE + NODES * H_ROW, POLICY = SCALES + stack::SCALES_ROW;
-// Tiles of queries and nodes reach over the last node: what they read there is not used.
-constexpr int OVER = most(most(QKV + 16 * QUERY_TILES * QKV_ROW, MIDDLE + 8 * NODE_TILES * X_ROW),
-                          WIDE + 8 * NODE_TILES * H_ROW);
-constexpr int END = most(POLICY + 2 * ACTOR8 + 4, OVER);
+constexpr int END = POLICY + 2 * ACTOR8 + 4;
 }  // namespace forward
 namespace backward {  // relative to the end of the weights
 // Parts of the product back through `qkv`, of SPLIT columns.
@@ -143,9 +140,7 @@ constexpr int D_MEAN = D_LAST + last::D_END, D_LOOK = D_MEAN + HEADS * SIZE8;
 constexpr int PARTIAL = D_LOOK + up(HEADS * NODES, 4), LAST_END = PARTIAL + THREADS;
 static_assert(NODES * DX_ROW <= D_LAST - LAST_X,
               "D_MIDDLE must not overwrite a record on its way out");
-// Tiles reach over the last node here as well.
-constexpr int OVER = most(QKV + 16 * QUERY_TILES * QKV_ROW, D_QKV + 8 * NODE_TILES * DQKV_ROW);
-constexpr int END = most(most(LAYER_END, LAST_END), OVER);
+constexpr int END = most(LAYER_END, LAST_END);
 // At the end of shared memory, up to the gradient: cotangents of new Memos before tanh and of
 // summaries, and each layer's gradients of gain 2, bias 2, gain 1, bias 1 and the bias of `narrow`.
 constexpr int D_MEMO = 0, D_SUMMARY = D_MEMO + MEMOS * STEPS * MEMORY4;
@@ -157,7 +152,7 @@ constexpr int WEIGHTS = window::END;
 namespace loss {
 constexpr int HEADS_COUNT = SHARED ? 1 : 2, UNITS = STEPS * A_ROW;
 constexpr int HIDDEN_UNITS = WEIGHTS, D_HIDDEN = HIDDEN_UNITS + HEADS_COUNT * UNITS;
-constexpr int D_SUMMARY = D_HIDDEN + HEADS_COUNT * UNITS;
+constexpr int D_SUMMARY = D_HIDDEN + HEADS_COUNT * UNITS + 4;  // a tile reads behind the last row
 constexpr int CRITIC = D_SUMMARY + HEADS_COUNT * STEPS * SIZE8, LENGTH = CRITIC - WEIGHTS;
 constexpr int CRITIC_LENGTH = param::END - param::HIDDEN_CRITIC;
 }  // namespace loss
@@ -194,7 +189,8 @@ constexpr int PASSES = tiles(ALL, PER_PASS);
 constexpr int D_QKV = 0, X = D_QKV + stack::CHUNK * DQKV_ROW, D_TOTAL = X + stack::CHUNK * X_ROW;
 constexpr int MIXED = D_TOTAL + stack::CHUNK * DX_ROW, D_WIDE = MIXED + stack::CHUNK * MIX_ROW;
 constexpr int MIDDLE = D_WIDE + stack::CHUNK * DH_ROW, D_OUT = MIDDLE + stack::CHUNK * X_ROW;
-constexpr int WIDE = D_OUT + stack::CHUNK * DX_ROW, STAGE = WIDE + stack::CHUNK * H_ROW;
+constexpr int WIDE = D_OUT + stack::CHUNK * DX_ROW, LENGTH = WIDE + stack::CHUNK * H_ROW;
+constexpr int STAGE = LENGTH + 16;  // a tile of WIDE reads behind its last row
 constexpr int PLACE = LASTING - WEIGHTS, STAGES = least(4, (PLACE - 128) / STAGE);
 static_assert(FIRST == 0 || STAGES >= 2, "shared memory: rows are too long");
 // The records of the last layer take the same place afterwards.

@@ -149,7 +149,7 @@ DEVICE void normalise_back(const Thread& me, float (*d)[4], const float* gain, c
   float mean[2] = {}, along[2] = {}, v[SIZE_TILES][4];
   int at = 0;
   features(me, d, [&](float& x, int o, int k) {
-    const float n = normal[(node + k) * X_ROW + o];
+    const float n = normal[min(node + k, NODES - 1) * X_ROW + o];
     x *= gain[o];
     mean[k] += x, along[k] += x * n;
     v[at / 4][at % 4] = n, at++;
@@ -262,8 +262,11 @@ DEVICE void project() {
   const int first = 16 * PER * me.warp;
   float c[PER * NODE_TILES][4] = {}, bias[PER][2];
   product<PER, NODE_TILES, SIZE8>(c, shared + QKV + (first + me.row) * SIZE_ROW, SIZE_ROW,
-                                  shared + FORWARD + forward::X + me.row * X_ROW, X_ROW, me.pair);
-  FOR(m, 2 * PER) bias[m / 2][m % 2] = shared[QKV + layer::QKV_BIAS + first + 8 * m + me.row];
+                                  shared + FORWARD + forward::X + me.row * X_ROW, X_ROW, me.pair,
+                                  3 * HEADS4 - 1 - first - me.row, NODES - 1 - me.row);
+  FOR(m, 2 * PER)
+    bias[m / 2][m % 2] =
+        shared[QKV + layer::QKV_BIAS + min(first + 8 * m + me.row, 3 * HEADS4 - 1)];
   FOR(m, PER)
     FOR(n, NODE_TILES)
       entries(me, c[m * NODE_TILES + n], [&](int row, int column, float v) {
@@ -281,12 +284,14 @@ DEVICE void attend(int t) {
     const int head = item % HEADS * HEAD4, first = 16 * (item / HEADS) + me.row;
     float p[NODE_TILES][4] = {};
     product<1, NODE_TILES, HEAD4>(p, qkv + first * QKV_ROW + head, QKV_ROW,
-                                  qkv + me.row * QKV_ROW + HEADS4 + head, QKV_ROW, me.pair);
+                                  qkv + me.row * QKV_ROW + HEADS4 + head, QKV_ROW, me.pair,
+                                  NODES - 1 - first, NODES - 1 - me.row);
     softmax(p, present_at(t), me.pair);
 #pragma unroll
     for (int d = 0; d < HEAD4; d += 8) {
       float o[4] = {};
-      weigh(o, p, qkv + 2 * HEADS4 + head + d + me.row, QKV_ROW, me.pair);
+      const float* values = qkv + 2 * HEADS4 + head;
+      weigh(o, p, values + min(d + me.row, HEAD4 - 1), QKV_ROW, me.pair);
       const int column = d + 2 * me.pair;
       float* out = shared + FORWARD + forward::MIX + first * MIX_ROW + head + column;
       if (column < HEAD4 && first < NODES) store2(out, o[0], o[1]);
@@ -301,10 +306,10 @@ DEVICE void feed_forward() {
   if (me.warp >= NODE_TILES) return;
   const float* w = shared + REST;
   float* f = shared + FORWARD;
-  const int first = 8 * me.warp + me.row, node = 8 * me.warp + 2 * me.pair;
+  const int near = min(8 * me.warp + me.row, NODES - 1), node = 8 * me.warp + 2 * me.pair;
   float c[SIZE_TILES][4] = {};
   product<SIZE_TILES, 1, HEADS4>(c, w + layer::MIX + me.row * HEADS_ROW, HEADS_ROW,
-                                 f + forward::MIX + first * MIX_ROW, MIX_ROW, me.pair);
+                                 f + forward::MIX + near * MIX_ROW, MIX_ROW, me.pair);
   features(me, c, [&](float& x, int o, int k) {
     x += w[layer::MIX_BIAS + o] + f[forward::X + (node + k) * X_ROW + o];
   });
@@ -314,7 +319,7 @@ DEVICE void feed_forward() {
   constexpr int CHAINS = HIDDEN_TILES == 1 ? 3 : 1;
   float h[CHAINS * HIDDEN_TILES][4] = {};
   product<HIDDEN_TILES, 1, SIZE8, CHAINS>(h, w + layer::WIDEN + me.row * SIZE_ROW, SIZE_ROW,
-                                          f + forward::MIDDLE + first * X_ROW, X_ROW, me.pair);
+                                          f + forward::MIDDLE + near * X_ROW, X_ROW, me.pair);
   add_chains<HIDDEN_TILES, CHAINS>(h);
   FOR(m, HIDDEN_TILES)
     entries(me, h[m], [&](int row, int column, float v) {
@@ -324,7 +329,8 @@ DEVICE void feed_forward() {
     });
   __syncwarp();
   product<SIZE_TILES, 1, HIDDEN4>(c, w + layer::NARROW + me.row * HIDDEN_ROW, HIDDEN_ROW,
-                                  f + forward::WIDE + first * H_ROW, H_ROW, me.pair);
+                                  f + forward::WIDE + near * H_ROW, H_ROW, me.pair,
+                                  SIZE8 - 1 - me.row);
   features(me, c, [&](float& x, int o, int) { x += w[layer::NARROW_BIAS + o]; });
   normalise(me, c, w + layer::GAIN2, w + layer::BIAS2, f + forward::MIDDLE, f + forward::X,
             f + forward::SCALES + 8 * NODE_TILES);
@@ -682,7 +688,8 @@ DEVICE void hidden_units(const float* const* w) {
     const float* a = k ? w[1] : w[0];
     float c[NS][4] = {};
     product<1, NS, SIZE8>(c, a + (first + me.row) * SIZE_ROW, SIZE_ROW,
-                          shared + window::SUMMARY + me.row * SIZE8, SIZE8, me.pair);
+                          shared + window::SUMMARY + me.row * SIZE8, SIZE8, me.pair,
+                          ACTOR8 - 1 - first - me.row, STEPS - 1 - me.row);
     FOR(n, NS)
       entries(me, c[n], [&](int row, int column, float v) {
         const int o = first + row, t = 8 * n + column;
@@ -702,7 +709,8 @@ DEVICE void hidden_units_back(const float* const* w) {
     const float* d = shared + loss::D_HIDDEN + k * loss::UNITS;
     float c[NS][4] = {};
     product_back<1, NS, ACTOR8>(c, (k ? w[1] : w[0]) + me.pair * SIZE_ROW + first + me.row,
-                                SIZE_ROW, d + me.row * A_ROW + me.pair, A_ROW);
+                                SIZE_ROW, d + me.row * A_ROW + me.pair, A_ROW,
+                                STEPS - 1 - me.row);
     FOR(n, NS)
       entries(me, c[n], [&](int row, int column, float v) {
         const int o = first + row, t = 8 * n + column;
@@ -1009,9 +1017,11 @@ DEVICE void feed_forward_back(int l) {
       norm_back(c, b + backward::DY, b + backward::NORMAL2, norms, norms + SIZE8);
     return;
   }
-  const int first = 8 * me.warp + me.row, node = 8 * me.warp + 2 * me.pair;
+  const int near = min(8 * me.warp + me.row, NODES - 1), node = 8 * me.warp + 2 * me.pair;
   float d[SIZE_TILES][4] = {};
-  features(me, d, [&](float& x, int o, int k) { x = b[backward::DY + (node + k) * DX_ROW + o]; });
+  features(me, d, [&](float& x, int o, int k) {
+    x = b[backward::DY + min(node + k, NODES - 1) * DX_ROW + o];
+  });
   normalise_back(me, d, w + layer::GAIN2, b + backward::NORMAL2,
                  b + backward::SCALES + 8 * NODE_TILES, b + backward::D_OUT);
   __syncwarp();
@@ -1019,7 +1029,7 @@ DEVICE void feed_forward_back(int l) {
   float h[CHAINS * HIDDEN_TILES][4] = {};
   product_back<HIDDEN_TILES, 1, SIZE8, CHAINS>(
       h, w + layer::NARROW + me.pair * HIDDEN_ROW + me.row, HIDDEN_ROW,
-      b + backward::D_OUT + first * DX_ROW + me.pair, DX_ROW);
+      b + backward::D_OUT + near * DX_ROW + me.pair, DX_ROW);
   add_chains<HIDDEN_TILES, CHAINS>(h);
   FOR(m, HIDDEN_TILES)
     entries(me, h[m], [&](int row, int column, float v) {
@@ -1029,7 +1039,7 @@ DEVICE void feed_forward_back(int l) {
     });
   __syncwarp();
   product_back<SIZE_TILES, 1, HIDDEN4>(d, w + layer::WIDEN + me.pair * SIZE_ROW + me.row, SIZE_ROW,
-                                       b + backward::D_WIDE + first * DH_ROW + me.pair, DH_ROW);
+                                       b + backward::D_WIDE + near * DH_ROW + me.pair, DH_ROW);
   features(me, d, [&](float& x, int o, int k) {
     if (node + k < NODES) b[backward::D_MIDDLE + (node + k) * DX_ROW + o] = x;
   });
@@ -1044,10 +1054,10 @@ DEVICE void mix_back(int l) {
   constexpr int TILES = tiles(HEADS4, 16);
   for (int item = me.warp; item < TILES * NODE_TILES; item += WARPS) {
     const int first = 16 * (item / NODE_TILES), node = 8 * (item % NODE_TILES);
+    const int near = min(node + me.row, NODES - 1);
     float c[1][4] = {};
     product_back<1, 1, SIZE8>(c, shared + REST + layer::MIX + me.pair * HEADS_ROW + first + me.row,
-                              HEADS_ROW, b + backward::D_TOTAL + (node + me.row) * DX_ROW + me.pair,
-                              DX_ROW);
+                              HEADS_ROW, b + backward::D_TOTAL + near * DX_ROW + me.pair, DX_ROW);
     entries(me, c[0], [&](int row, int column, float v) {
       const int n = node + column, o = first + row;
       if (n < NODES && o < HEADS4) b[backward::DY + n * DX_ROW + o] = v;
@@ -1071,10 +1081,12 @@ DEVICE void attend_back(int t) {
     const int h = item % HEADS, head = h * HEAD4, first = 16 * (item / HEADS) + me.row;
     float p[NODE_TILES][4] = {}, d[NODE_TILES][4] = {};
     product<1, NODE_TILES, HEAD4>(p, qkv + first * QKV_ROW + head, QKV_ROW,
-                                  qkv + me.row * QKV_ROW + HEADS4 + head, QKV_ROW, me.pair);
+                                  qkv + me.row * QKV_ROW + HEADS4 + head, QKV_ROW, me.pair,
+                                  NODES - 1 - first, NODES - 1 - me.row);
     softmax(p, present_at(t), me.pair);
     product<1, NODE_TILES, HEAD4>(d, b + backward::DY + first * DX_ROW + head, DX_ROW,
-                                  qkv + me.row * QKV_ROW + 2 * HEADS4 + head, QKV_ROW, me.pair);
+                                  qkv + me.row * QKV_ROW + 2 * HEADS4 + head, QKV_ROW, me.pair,
+                                  NODES - 1 - first, NODES - 1 - me.row);
 #pragma unroll
     for (int r = 0; r < 4; r += 2) {
       float along = 0;
@@ -1120,6 +1132,7 @@ DEVICE void attend_back_keys() {
     for (int first = 0; first < NODES; first += 16)
       FOR(k, tiles(tiles(HEAD4, 8), SHARES)) {
         const int c = 8 * (SHARES * k + share);
+        if (c >= HEAD4) continue;
         float d[1][4] = {};
         outer<1, NODES>(d, scores + me.pair * P_ROW + first + me.row, P_ROW,
                         rows + me.pair * row + c + me.row, row, me.pair);
@@ -1143,8 +1156,8 @@ DEVICE void project_back() {
   float c[NODE_TILES][4] = {};
   constexpr int LAST_SPLIT = 3 * HEADS4 - SPLIT * (SPLITS - 1);
   if (LAST_SPLIT == SPLIT || part < SPLITS - 1)
-    product_back<1, NODE_TILES, SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW);
-  else product_back<1, NODE_TILES, LAST_SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW);
+    product_back<1, NODE_TILES, SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW, NODES - 1 - me.row);
+  else product_back<1, NODE_TILES, LAST_SPLIT>(c, w, SIZE_ROW, d, DQKV_ROW, NODES - 1 - me.row);
   FOR(n, NODE_TILES)
     entries(me, c[n], [&](int row, int column, float v) {
       const int node = 8 * n + column, o = first + row;
@@ -1299,7 +1312,7 @@ DEVICE void load_chunk(const Run& run, int index, int stage) {
   const int row = l * stack::ROWS + index % stack::CHUNKS * ROWS;
   const bool first = pass * PER_PASS<jobs::QKV, others = (pass + 1) * PER_PASS> jobs::QKV;
   Barrier* b = barrier(AT_STAGE + stage);
-  expect(b, 4 * ((first ? D_TOTAL - D_QKV : 0) + (others ? STAGE - D_TOTAL : 0)));
+  expect(b, 4 * ((first ? D_TOTAL - D_QKV : 0) + (others ? LENGTH - D_TOTAL : 0)));
   auto get = [&](int to, int from, int length) {
     load_stack(shared + WEIGHTS + stage * STAGE + to, run.work + from, 4 * ROWS * length, b);
   };
