@@ -75,6 +75,7 @@ def test_settings_are_the_defaults_for_the_budget():
         hidden=64,
         actor_critic=64,
         start="empty",
+        init="he",
     )
     assert (settings.steps, settings.seed, settings.report_every) == (50_000, 2, REPORT)
     assert settings.hyper.anneal_every == 5_000 and settings.runs == 1
