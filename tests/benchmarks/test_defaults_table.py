@@ -78,12 +78,15 @@ def test_the_page_has_the_settings_of_the_code(monkeypatch):
         f"| entropy bonus | {hyper.entropy:g} | {papers.hyper.entropy:g} |",
         f"| largest norm of the gradient | {hyper.grad_clip:g} | {papers.hyper.grad_clip:g} |",
         f"WMG with {agent.slots} Memos of {agent.memo_size} numbers, {agent.layers} layers, "
-        f"{agent.heads} heads of {agent.head_size}, hidden {agent.hidden} |",
+        f"{agent.heads} heads of {agent.head_size}, hidden {agent.hidden}; initial weights of He et "
+        f'al. (`init="{agent.init}"`) |',
         f"{papers.agent.slots} Memos of {papers.agent.memo_size}, {papers.agent.layers} layers, "
-        f"{papers.agent.heads} heads of {papers.agent.head_size}, hidden {papers.agent.hidden} |",
+        f"{papers.agent.heads} heads of {papers.agent.head_size}, hidden {papers.agent.hidden}; "
+        "PyTorch's initial weights |",
         f"| steps | {ours.steps:,} | {papers.steps:,} |",
     ]
     assert [row for row in rows if row not in PAGE] == []
     assert (hyper.learning_rate, papers.hyper.learning_rate) == (3e-4, 1.6e-4)
+    assert papers.agent.init == "pytorch"
     assert hyper.anneal_every == ours.steps / 10 and batched.normalise
     assert defaults.PROBED == 128 and defaults.ENVS == 16

@@ -41,7 +41,8 @@ def test_training_prints_one_json_object_and_plain_progress_in_a_pipe(trained):
     assert summary["folder"] == str(folder) and summary["finished"]
     assert summary["best_run"] in (0, 1) and summary["diverged"] == 0
     assert summary["curve"] == str(folder / "curve.png")
-    lines = [line for line in done.stderr.splitlines() if "compiling" not in line]
+    others = ("compiling", "cpu_aot_loader")  # jaxlib 0.10.0 warns of its own cached programs
+    lines = [line for line in done.stderr.splitlines() if not any(x in line for x in others)]
     assert lines[0].startswith("48 of 480 steps, ") and lines[-1].startswith("480 of 480")
     assert all("steps/s, score median " in line and "%, best " in line for line in lines)
     assert "\x1b" not in done.stderr and "\r" not in done.stderr

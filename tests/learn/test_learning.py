@@ -123,7 +123,7 @@ def test_a_cue_is_remembered_across_windows(kind):
 @pytest.mark.parametrize(("length", "t_max"), [(3, 3), (2, 1)])
 def test_drc_remembers_a_cue_in_a_picture_within_a_window_and_across(length, t_max):
     env = AsksLaterAboutAPicture(length=length, actions=2)
-    see = learned(env, tiny_drc, steps=8000, t_max=t_max)
+    see = learned(env, tiny_drc, steps=10000, t_max=t_max)
     assert min(right_answers(see, length, picture)) > 0.9
 
 

@@ -45,10 +45,12 @@ def test_committed_reports_are_what_the_committed_results_say(remade, file):
 
 @pytest.mark.parametrize("file", committed("*/*.png"), ids=str)
 def test_committed_figures_are_what_the_committed_results_say(remade, file):
-    """Another version of matplotlib may draw some pixels otherwise."""
+    """Another version of matplotlib may draw some pixels otherwise; before 3.10, all text."""
     image = pytest.importorskip("PIL.Image")
+    drawn = tuple(map(int, pytest.importorskip("matplotlib").__version__.split(".")[:2]))
+    limit = 2.0 if drawn >= (3, 10) else 4.0
     one, two = (np.asarray(image.open(folder / file), float) for folder in (remade, RESULTS))
-    assert one.shape == two.shape and np.abs(one - two).mean() < 2.0
+    assert one.shape == two.shape and np.abs(one - two).mean() < limit
 
 
 def test_there_is_a_report_for_every_target_that_has_results(remade):

@@ -1,7 +1,7 @@
 """The settings with which any environment is trained, unless the user says otherwise.
 
 They are not the paper's, which were tuned for each of its environments. docs/defaults.md says how
-they were found, and on which environments they were only tested.
+they were found, and on which environments.
 """
 
 import math

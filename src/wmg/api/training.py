@@ -43,7 +43,7 @@ def train(
       import path (`"module:NAME"`), or an environment, class or function of your own.
     - `agent`: the agent: a name (`"gru"`), settings, the import path of a class, or a class that
       derives from `wmg.Learner`.
-    - `resume`: go on with the folder, exactly where its last checkpoint left it.
+    - `resume`: go on with the folder from its last checkpoint.
     - `branch_from`: start a new folder from the state of another one, with changed numbers.
     - `show`: whether progress is shown (by default on a terminal), or a function that is given a
       `Progress` after each report.

@@ -156,7 +156,8 @@ def test_the_kernels_can_be_translated_for_a_gpu(model, nodes, monkeypatch):
         text = traced.lower(lowering_platforms=("cuda",)).as_text()
     except RuntimeError as error:
         pytest.skip(str(error))  # newer versions of jax ask which GPU there is
-    assert text.count("xla.gpu.triton") == 2 * 4  # in each layer, two ways there and two back
+    # In each layer, two ways there and two back. jax 0.10.0 writes two that are equal once.
+    assert text.count("xla.gpu.triton") in (2 * 4, 2 * 4 - 1)
 
 
 PROBE = AsksLater(length=3, actions=2)
