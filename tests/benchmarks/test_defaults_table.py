@@ -78,8 +78,8 @@ def test_the_page_has_the_settings_of_the_code(monkeypatch):
         f"| entropy bonus | {hyper.entropy:g} | {papers.hyper.entropy:g} |",
         f"| largest norm of the gradient | {hyper.grad_clip:g} | {papers.hyper.grad_clip:g} |",
         f"WMG with {agent.slots} Memos of {agent.memo_size} numbers, {agent.layers} layers, "
-        f"{agent.heads} heads of {agent.head_size}, hidden {agent.hidden}; initial weights of He et "
-        f'al. (`init="{agent.init}"`) |',
+        f"{agent.heads} heads of {agent.head_size}, hidden {agent.hidden}; "
+        f'initial weights of He et al. (`init="{agent.init}"`) |',
         f"{papers.agent.slots} Memos of {papers.agent.memo_size}, {papers.agent.layers} layers, "
         f"{papers.agent.heads} heads of {papers.agent.head_size}, hidden {papers.agent.hidden}; "
         "PyTorch's initial weights |",

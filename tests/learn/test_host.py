@@ -329,7 +329,7 @@ class Fails(toy.Toy):
 
 def test_a_step_that_raises_is_shown_and_the_folder_can_be_resumed(tmp_path):
     failing = Host(Fails(), toy.Plain().observe, toy.SPEC)
-    with pytest.raises(FailedCode, match="Fails.step raises KeyError in line") as raised:
+    with pytest.raises(FailedCode, match=r"Fails\.step raises KeyError in line") as raised:
         train.train(TOY, tmp_path / "run", env=failing, save_seconds=0.0)
     assert isinstance(raised.value.__cause__, KeyError)
     again = train.train(TOY, tmp_path / "run", env=toy.single(1), resume=True)
