@@ -75,7 +75,7 @@ def test_the_summary_says_where_wmg_is_ahead_and_where_not(tmp_path):
     assert "gru" not in data["compared"]
     assert report.sentence(data, "recurrent-ppo") == (
         "WMG needs fewer interactions than RecurrentPPO on 2 of the 5 tasks that need memory or "
-        "sets and that both have run (there are 9): repeat-first, concentration. It needs more on "
+        "sets and that both have run (there are 7): repeat-first, concentration. It needs more on "
         "1: repeat-previous. Both need the same on 1: memory-chain. Neither median reaches the "
         "threshold on 1: memory-s7."
     )

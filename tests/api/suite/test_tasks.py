@@ -32,3 +32,10 @@ def test_the_page_lists_every_task_with_its_threshold_and_budget():
         for name, task in TASKS.items()
     ]
     assert [row for row in rows if row not in page] == []
+
+
+def test_what_a_fixed_rule_without_memory_reaches_needs_neither_memory_nor_sets():
+    # Row by row has 0.16 in Battleship, which shows the last action; always braking 22 on the road.
+    reached = {"battleship": 0.16, "highway": 22.0}
+    assert [name for name, mean in reached.items() if mean < TASKS[name].threshold] == []
+    assert [name for name in reached if TASKS[name].needs] == []
