@@ -52,12 +52,14 @@ def test_an_environment_is_trained_resumed_and_played_by_its_id(folder, capsys):
     assert wmg.evaluate(folder, 5).score == played["score"]
 
 
+@pytest.mark.parametrize("agent", [[], ["--agent", "gru"]])
 @pytest.mark.parametrize("first", [["own:make_bag"], ["--env", "own:make_bag"]])
-def test_defaults_depend_on_the_steps_however_they_are_written(first):
-    name, args = split_name([*first, "--steps", "2e4"])
+def test_defaults_depend_on_the_steps_however_they_are_written(first, agent):
+    name, args = split_name([*first, *agent, "--steps", "2e4"])
     settings = read_training(name, args)[1]
     assert settings.env.path == "own:make_bag"
     assert (settings.steps, settings.hyper.anneal_every) == (20_000, 2_000)
+    assert settings.agent.name == ("gru" if agent else "wmg")
 
 
 def test_it_is_compared_by_returns_and_its_curve_is_drawn(folder, capsys, tmp_path):
