@@ -111,7 +111,7 @@ def saved(told, folder):
 def loaded(told, folder):
     path = folder / "model.safetensors"
     made = model(FINE)
-    checkpoint.save_model(path, made.agent, made.config, FINE)
+    checkpoint.save_model(path, made.agent, dataclasses.replace(made.config, env=None), FINE)
     return wmg.load(path, env=Still(told))
 
 
