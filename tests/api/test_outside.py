@@ -52,12 +52,14 @@ def test_an_environment_is_trained_resumed_and_played_by_its_id(folder, capsys):
     assert wmg.evaluate(folder, 5).score == played["score"]
 
 
+@pytest.mark.parametrize("agent", [[], ["--agent", "gru"]])
 @pytest.mark.parametrize("first", [["own:make_bag"], ["--env", "own:make_bag"]])
-def test_defaults_depend_on_the_steps_however_they_are_written(first):
-    name, args = split_name([*first, "--steps", "2e4"])
+def test_defaults_depend_on_the_steps_however_they_are_written(first, agent):
+    name, args = split_name([*first, *agent, "--steps", "2e4"])
     settings = read_training(name, args)[1]
     assert settings.env.path == "own:make_bag"
     assert (settings.steps, settings.hyper.anneal_every) == (20_000, 2_000)
+    assert settings.agent.name == ("gru" if agent else "wmg")
 
 
 def test_it_is_compared_by_returns_and_its_curve_is_drawn(folder, capsys, tmp_path):
@@ -173,18 +175,23 @@ def test_an_agent_without_factors_trains_on_a_flattened_set():
     assert result.evaluate(2).episodes == 2
 
 
+def test_settings_say_how_the_observation_is_shown():
+    env = OutsideEnvSettings("gym:A-v0", ("x=core",), flattened=True)
+    assert str(env) == "gym:A-v0 x=core flattened"
+
+
 @pytest.mark.parametrize("given", [{"roles": ("x=core",)}, {"flattened": True}])
 @pytest.mark.parametrize(
     ("made", "state"),
     [
-        (own.Bag(3), "compiled"),
-        (lambda: own.Bag(3), "compiled"),
-        (test_gymnax.Walk(), "compiled"),
-        (outside.adapt(toy.Toy, "walk"), "mapped already"),
+        (own.Bag(3), "is compiled"),
+        (lambda: own.Bag(3), "is compiled"),
+        (test_gymnax.Walk(), "is compiled"),
+        (outside.adapt(toy.Toy, "walk"), "has its own mapping"),
     ],
 )
 def test_the_mapping_of_spaces_is_refused_where_there_are_none(made, state, given):
-    said = f"{next(iter(given))}: only for Gymnasium environments, and it is {state}"
+    said = f"{next(iter(given))}: only for Gymnasium's spaces, and it {state}"
     with pytest.raises(BadInput, match=said):
         outside.adapt(made, "it", **given)
 

@@ -1,6 +1,7 @@
 """`wmg.train`, `wmg.load` and `wmg.evaluate`, as somebody writes them who has read the README."""
 
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import wmg
 from wmg.api import training
 from wmg.config import Config, Goal
 from wmg.envs.outside.settings import OutsideEnvSettings
-from wmg.runs import models
+from wmg.runs import models, runfolder
 from wmg.tools.errors import BadInput
 
 SMALL = {
@@ -189,6 +190,18 @@ def test_what_ctrl_c_left_is_loaded_played_and_saved(tmp_path, make):
     played = model.evaluate(5)
     model.save(tmp_path / "model.safetensors")
     assert wmg.load(tmp_path / "model.safetensors", env=again).evaluate(5) == played
+
+
+def test_another_environment_is_refused_for_a_model_that_names_its_own(tmp_path):
+    result = wmg.train(folder=tmp_path / "run", env=own.make_bag, **SMALL)
+    result.save(tmp_path / "model.safetensors")
+    unfinished = shutil.copytree(tmp_path / "run", tmp_path / "unfinished")
+    (unfinished / runfolder.BEST).unlink()
+    for name in (tmp_path / "run", unfinished, tmp_path / "model.safetensors", "pathfinding-wmg"):
+        with pytest.raises(BadInput) as refusal:
+            wmg.load(name, env=Bag(3))
+        said = "names its environment: leave env out, or give it to wmg.evaluate"
+        assert str(refusal.value) == f"{name} {said}"
 
 
 def test_training_shows_what_it_is_told_to(capsys):

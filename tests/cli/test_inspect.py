@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import pytest
 import tiny
 
+from wmg.cli import start
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.pathfinding.env import Pathfinding
 from wmg.envs.pathfinding.settings import PathfindingSettings
 
@@ -75,6 +77,15 @@ def test_an_import_path_names_an_environment_or_a_config(capsys):
 
 
 CONFIG = tiny.settings(env=PathfindingSettings(nodes=3))
+PAIR = Shown(), None
+"""As gymnax.make returns it."""
+
+
+def test_a_pair_of_an_environment_and_its_parameters_is_inspected_and_trained(capsys):
+    name = f"{__name__}:PAIR"
+    assert tiny.command(capsys, "inspect", name)[1].startswith("Core     3 numbers")
+    assert start.find_config(name, 1000).env == OutsideEnvSettings(name)
+    assert [start.names_env(f"{__name__}:{each}") for each in ("PAIR", "CONFIG")] == [True, False]
 
 
 def test_factors_and_the_limit_of_steps_are_shown(capsys):
@@ -93,10 +104,13 @@ def test_factors_and_the_limit_of_steps_are_shown(capsys):
         (["gym:Pendulum-v1"], "the action space must be Discrete or MultiDiscrete"),
         (["gym:CartPole-v1", "--roles", "x=core"], "roles has 'x'"),
         (["gym:CartPole-v1", "--roles", "frob"], "must be one of core, factors"),
-        (["pathfinding", "--roles", "core"], "are for gym:ID and module:NAME, not pathfinding"),
-        (["babyai/level1/wmg-factored", "--flattened"], "are for gym:ID and module:NAME, not baby"),
-        ([f"{__name__}:CONFIG", "--flattened"], "are for gym:ID and module:NAME, not"),
-        ([f"{__name__}:Shown", "--flattened"], "only for Gymnasium environments"),
+        (
+            ["pathfinding", "--roles", "core"],
+            "Gymnasium's environments, and pathfinding names none",
+        ),
+        (["babyai/level1/wmg-factored", "--flattened"], "Gymnasium's environments, and baby"),
+        ([f"{__name__}:CONFIG", "--flattened"], "are for Gymnasium's environments, and"),
+        ([f"{__name__}:Shown", "--flattened"], "only for Gymnasium's spaces"),
     ],
 )
 def test_what_cannot_be_inspected_is_refused_in_one_sentence(args, said, capsys):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import shlex
 import signal
 import sqlite3
 import sys
@@ -86,16 +87,32 @@ def test_the_return_of_an_outside_environment_is_maximised(here, capsys, monkeyp
     assert min(means) > 8 and found["best"]["raw_mean"] == pytest.approx(max(means))
     _, out, _ = tiny.command(capsys, "tune", "best", *store)
     assert "mean return over the last tenth of a run; higher is better" in out
+    best = json.loads(tiny.command(capsys, "tune", "best", *store, "--json")[1])
+    settings = trained_by(best["train"])
+    assert best["train"].endswith(" --steps 256") and settings.hyper.anneal_every == 25.6
+    assert settings.hyper.learning_rate == best["values"]["learning_rate"]
     assert out.endswith("fresh runs: wmg tune final gym-CartPole-v1 --storage other.db\n")
 
 
-def test_what_best_says_can_be_trained(here):
+def trained_by(command):
+    """The settings of a printed command."""
     from wmg.cli.train import read_training
-    from wmg.tuner import space
 
-    settings = tiny.settings(t_max=3)
-    _, read = read_training("pathfinding/wmg", space.options(settings, ["t_max", "slots", "heads"]))
+    before, (name, *args) = shlex.split(command)[:2], shlex.split(command)[2:]
+    assert before == ["wmg", "train"]
+    return read_training(name, args)[1]
+
+
+def test_what_best_says_can_be_trained(here, monkeypatch):
+    from wmg.tuner import objective, report, study, worker
+
+    task = objective.make_task("pathfinding/wmg", tiny.settings(), None)
+    grid = {"t_max": [3], "slots": [3], "heads": [2], "learning_rate": [1e-5]}
+    study.create("best.db", "s", study.Plan(task, 1, until_settled=False), grid, True)
+    worker.work("best.db", "s", lambda task: lambda values, seed: [50.0] * len(values))
+    read = trained_by(report.best("best.db", ["s"])["train"])
     assert (read.t_max, read.agent.slots, read.agent.heads) == (3, 3, 2)
+    assert read.hyper.learning_rate == 1e-5
 
 
 BAD = {

@@ -11,6 +11,7 @@ from toy import Plain, Toy
 
 import wmg
 from wmg import registry
+from wmg.cli import inspect
 from wmg.interop import outside
 from wmg.interop.gymnasium import GymEnv
 from wmg.play.check import check_shapes
@@ -110,7 +111,7 @@ def saved(told, folder):
 def loaded(told, folder):
     path = folder / "model.safetensors"
     made = model(FINE)
-    checkpoint.save_model(path, made.agent, made.config, FINE)
+    checkpoint.save_model(path, made.agent, dataclasses.replace(made.config, env=None), FINE)
     return wmg.load(path, env=Still(told))
 
 
@@ -142,6 +143,43 @@ def test_a_spec_is_checked_wherever_an_environment_comes_in(way, tmp_path, monke
     WAYS_IN[way](FINE, tmp_path)
     with pytest.raises(BadInput, match="metric must be one of success, reward, return, got 'x'"):
         WAYS_IN[way](spec(metric="x"), tmp_path)
+
+
+class Broken(Still):
+    """Its author made a mistake in the spec."""
+
+    @property
+    def spec(self):
+        raise KeyError("my own mistake")
+
+
+def registered(env, monkeypatch):
+    """The name of an environment that somebody registered."""
+
+    @dataclasses.dataclass(frozen=True)
+    class OddSettings(EnvSettings):
+        name = title = "odd"
+
+    monkeypatch.setattr(registry, "ENVS", dict(registry.ENVS))
+    registry.register_env(OddSettings, lambda: env)
+    return OddSettings()
+
+
+RAISING_WAYS_IN = {
+    "train": lambda env, _: check_shapes(env),
+    "evaluate": lambda env, _: model(FINE).on(None, env),
+    "Gymnasium": lambda env, _: GymEnv(env),
+    "import path": lambda env, _: outside.adapt(lambda: env, "own:broken"),
+    "bench": lambda env, patch: bench.measure_env(registered(env, patch)),
+    "inspect": lambda env, patch: inspect.inspect(registered(env, patch).name, (), False),
+}
+
+
+@pytest.mark.parametrize("way", RAISING_WAYS_IN)
+def test_a_spec_that_raises_is_named_wherever_an_environment_comes_in(way, monkeypatch):
+    with pytest.raises(BadInput, match=r"Broken\.spec raises KeyError in line") as caught:
+        RAISING_WAYS_IN[way](Broken(FINE), monkeypatch)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_the_speed_of_an_environment_without_actions_is_not_measured(monkeypatch):

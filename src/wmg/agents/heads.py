@@ -57,8 +57,8 @@ def require_parts(
     if observation.factors and not factors:
         names = ", ".join(name for name, _, _ in observation.factors)
         raise ValueError(
-            f"the {agent} agent takes no Factors, but the observation has {names} "
-            "(Gymnasium: --env.flattened; BabyAI: --env.observation flattened)"
+            f"the {agent} agent takes no Factors, but the observation has {names}; "
+            "some environments can show them flattened in the Core"
         )
     if observation.image is not None and not image:
         raise ValueError(f"the {agent} agent takes no image, but the observation has one")

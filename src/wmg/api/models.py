@@ -6,9 +6,11 @@ from typing import Any
 
 from wmg import registry
 from wmg.api.training import find_env
+from wmg.config import Config
 from wmg.runs import checkpoint, models, runfolder
 from wmg.runs.model import Evaluation, Model
 from wmg.runs.result import Result
+from wmg.tools.errors import BadInput
 
 
 def load(name: pathlib.Path | str, *, run: int | None = None, env: Any = None) -> Model:
@@ -16,11 +18,15 @@ def load(name: pathlib.Path | str, *, run: int | None = None, env: Any = None) -
 
     Of a run folder it is the best run, or the `run` of that number. If training has not ended in
     it, that is the best run so far, as it was saved last. An environment that was given to
-    `wmg.train` as an object must be given again for `evaluate`, as `env`.
+    `wmg.train` as an object must be given again, as `env`.
     """
     named, own = find_env(env)
     own = own or (named and registry.make_env(named))
+    if own is not None and pathlib.Path(name).is_dir():
+        _require_no_name(name, runfolder.read_config(pathlib.Path(name)))
     agent, settings = models.find(name, run, own)
+    if own is not None:
+        _require_no_name(name, settings)
     spec = None
     for path in (pathlib.Path(name), pathlib.Path(name) / runfolder.BEST):
         if path.is_file():
@@ -28,6 +34,12 @@ def load(name: pathlib.Path | str, *, run: int | None = None, env: Any = None) -
     if spec is None:
         spec = registry.make_env(settings.env, own, shapes_only=True).spec
     return Model(agent, settings, spec, own)
+
+
+def _require_no_name(name: pathlib.Path | str, settings: Config) -> None:
+    """Refuse another environment for a model that names its own."""
+    if settings.env is not None:
+        raise BadInput(f"{name} names its environment: leave env out, or give it to wmg.evaluate")
 
 
 def evaluate(

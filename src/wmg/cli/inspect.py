@@ -7,8 +7,7 @@ from typing import Any
 
 from wmg import paper, registry
 from wmg.cli.options import parse
-from wmg.cli.start import split_name
-from wmg.config import Config
+from wmg.cli.start import names_env, split_name
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
@@ -59,11 +58,11 @@ def run(args: list[str]) -> int:
 def inspect(name: str, roles: tuple[str, ...], flattened: bool) -> dict[str, Any]:
     """What there is to say of an environment, as JSON has it, and the table of its mapping."""
     from wmg.interop.outside import UNLIMITED
-    from wmg.play.check_spec import check_spec
+    from wmg.play.check import spec_of
     from wmg.play.source import HostSource
 
     env = registry.make_env(find_settings(name, roles, flattened), shapes_only=True)
-    check_spec(env.spec)
+    spec = spec_of(env)
     parts, table = [], ""
     if isinstance(env, HostSource):
         from wmg.interop.spaces import SpaceMapping  # needs gymnasium
@@ -71,12 +70,12 @@ def inspect(name: str, roles: tuple[str, ...], flattened: bool) -> dict[str, Any
         assert isinstance(env.mapping, SpaceMapping)
         parts = [dataclasses.asdict(part) for part in env.mapping.parts]
         table = env.mapping.describe()
-    seen, steps = env.spec.observation, env.spec.max_steps
+    seen, steps = spec.observation, spec.max_steps
     factors = [dict(zip(("name", "most", "size"), row, strict=True)) for row in seen.factors]
     return {
         "env": name,
         "observation": {"core": seen.core, "factors": factors, "image": seen.image},
-        "actions": env.spec.actions,
+        "actions": spec.actions,
         "max_steps": None if steps == UNLIMITED else steps,
         "parts": parts,
         "table": table,
@@ -92,12 +91,12 @@ def find_settings(name: str, roles: tuple[str, ...], flattened: bool) -> EnvSett
             return dataclasses.replace(found, roles=roles or found.roles, flattened=shown)
         if not (roles or flattened):
             return found
-    if ":" in name:
-        found = None if name.startswith("gym:") else registry.load(name, "env")
-        if not isinstance(found, Config):
-            return OutsideEnvSettings(name, roles, flattened)
+    elif names_env(name):
+        return OutsideEnvSettings(name, roles, flattened)
     if roles or flattened:
-        raise BadInput(f"--roles and --flattened are for gym:ID and module:NAME, not {name}")
+        raise BadInput(
+            f"--roles and --flattened are for Gymnasium's environments, and {name} names none"
+        )
     if name in registry.ENVS:
         return registry.settings_class(EnvSettings, name)()
     return paper.find_config(name).env

@@ -47,14 +47,20 @@ def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSetti
 def find_config(name: str, steps: int | None = None) -> Config:
     """A preset, the `Config` at an import path, or the defaults for an environment: gym:ID or an
     import path. Defaults depend on the steps to train for."""
-    gym = name.startswith("gym:")
-    found = registry.load(name, "a preset") if ":" in name and not gym else None
-    if not (gym or callable(found) or hasattr(found, "reset")):
+    if not names_env(name, "a preset"):
         return paper.find_config(name)
     from wmg.api import training
     from wmg.api.defaults import STEPS
 
     return training.experiment(None, name, None, steps=steps or STEPS)[0]
+
+
+def names_env(name: str, what: str = "env") -> bool:
+    """Whether it is gym:ID, or the import path of anything but a `Config`. The path's errors say
+    `what` was looked for."""
+    if name.startswith("gym:"):
+        return True
+    return ":" in name and not isinstance(registry.load(name, what), Config)
 
 
 def asked_steps(args: list[str]) -> int | None:

@@ -48,7 +48,7 @@ def run(args: list[str]) -> int:
     from wmg.api.suite import report
     from wmg.api.suite.run import SuiteScale
 
-    scale = SuiteScale(options.runs, options.steps, options.other)
+    scale = SuiteScale(options.steps, options.other)
     if not options.report_only and not run_cells(options, scale):
         print("stopped and saved; the same command goes on from here", file=sys.stderr)
         return 0

@@ -29,7 +29,8 @@ from wmg.tools.errors import BadInput
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
     """Train one or more runs and write a run folder. PRESET is a name that `wmg list` shows, or
-    module:NAME, the import path of a Config. Without a preset, --env says what is trained on:
+    module:NAME, the import path of a Config; gym:ID or module:NAME of an environment stands for its
+    default settings. Without a preset, --env says what is trained on:
     gym:ID, an environment that Gymnasium knows, or module:NAME, the import path of one. --agent
     says what is trained: gru or another name, or module:NAME, the import path of its class.
     Defaults are those of the preset or environment: name it before --help to see them."""
@@ -108,13 +109,14 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
 def base_config(name: str | None, env: str | None, agent: str | None, args: list[str]) -> Config:
     """What the options change: a preset, the defaults for an environment, or the config of the
     folder to go on with."""
+    if name is not None and env is None:
+        base = find_config(name, asked_steps(args))
+        return with_agent(base, agent) if agent else base
     if env or agent:
         from wmg.api import training
         from wmg.api.defaults import STEPS
 
         return training.experiment(name, env, agent, steps=asked_steps(args) or STEPS)[0]
-    if name is not None:
-        return find_config(name, asked_steps(args))
     if folder := option_value(args, "--resume") or option_value(args, "--from"):
         from wmg.runs import runfolder
 
@@ -125,6 +127,13 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
         "name a preset (wmg list shows them), an environment with --env, or a folder with "
         "--resume or --from"
     )
+
+
+def with_agent(settings: Config, agent: str) -> Config:
+    """The settings with another agent, by its name or import path."""
+    from wmg.api import training  # imports jax, which a plain preset must do without here
+
+    return dataclasses.replace(settings, agent=training.find_agent(agent))
 
 
 def finish_training(result: Any, json: bool) -> int:

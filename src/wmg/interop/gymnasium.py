@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 from wmg import config, registry
 from wmg.envs.batch import Batch
 from wmg.hooks import Bounds
-from wmg.play.check_spec import check_spec
+from wmg.play.check import spec_of
 from wmg.play.record import one_by_one
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput, quote
@@ -405,7 +405,7 @@ def _make(env: Env | str, settings: dict[str, Any]) -> Env:
         return registry.make_env(config.from_dict(kind, settings, env))
     if settings:
         raise BadInput(f"an environment of your own has no setting {next(iter(settings))!r}")
-    check_spec(env.spec)
+    spec_of(env)
     return env
 
 

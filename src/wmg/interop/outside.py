@@ -48,8 +48,8 @@ def adapt(
     if isinstance(thing, Env | HostSource):
         for name, given in (("roles", roles), ("flattened", flattened)):
             if given:
-                state = "compiled" if isinstance(thing, Env) else "mapped already"
-                raise BadInput(f"{name}: only for Gymnasium environments, and {label} is {state}")
+                state = "is compiled" if isinstance(thing, Env) else "has its own mapping"
+                raise BadInput(f"{name}: only for Gymnasium's spaces, and {label} {state}")
         spec_of(thing)
         return thing
     if is_gymnax(thing):

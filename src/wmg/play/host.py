@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 
 from wmg.play.check_spec import check_spec
 from wmg.play.host_arrays import expected_parts, from_parts, parts_of, put, stack
-from wmg.play.own_code import failed
+from wmg.play.own_code import run_own
 from wmg.play.streams import TEST_STREAM
 from wmg.tools.errors import BadInput
 from wmg.types import EnvSpec, Observation, ObservationSpec
@@ -102,13 +102,8 @@ class Host:
 
 def call_own(env: Any, function: str, *args: Any, **options: Any) -> Any:
     """What a function of a user's environment returns; its own error is shown whole."""
-    try:
-        return getattr(env, function)(*args, **options)
-    except BadInput:
-        raise
-    except Exception as error:
-        inner = getattr(env, "unwrapped", env)
-        raise failed(f"{type(inner).__name__}.{function}", error) from error
+    name = type(getattr(env, "unwrapped", env)).__name__
+    return run_own(f"{name}.{function}", lambda: getattr(env, function)(*args, **options))
 
 
 @dataclasses.dataclass(frozen=True)

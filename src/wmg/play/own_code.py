@@ -19,10 +19,10 @@ def run_own(function: str, call: Callable[[], Made], hint: str = "") -> Made:
     except BadInput:
         raise
     except Exception as error:
-        raise failed(function, error, hint if isinstance(error, TypeError) else "") from error
+        raise _failed(function, error, hint if isinstance(error, TypeError) else "") from error
 
 
-def failed(function: str, error: Exception, hint: str = "") -> FailedCode:
+def _failed(function: str, error: Exception, hint: str = "") -> FailedCode:
     """What to raise where a function of the user raised an error."""
     lines = str(error).strip().splitlines()
     said = f": {lines[0].rstrip('.')}" if lines else ""

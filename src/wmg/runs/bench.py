@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg import config, registry
 from wmg.config import Config
 from wmg.envs.batch import Batch
-from wmg.play.check_spec import check_spec
+from wmg.play.check import spec_of
 from wmg.runs import hardware, xla_options
 from wmg.runs.task import make_task, stack_hypers
 from wmg.settings import EnvSettings
@@ -55,7 +55,7 @@ def measure_env(
     """Speed of an environment alone: random actions, new episodes as needed, and every
     observation written to memory."""
     env = registry.make_env(settings)
-    check_spec(env.spec)
+    spec = spec_of(env)
     cores = machine.cores() if hardware.on_cpu() else 1
     if at_once is None:
         at_once = cores * (2048 if hardware.on_cpu() else 524_288)
@@ -75,7 +75,7 @@ def measure_env(
         return steps * at_once
 
     return {
-        **time_chunks(go_on, min(env.spec.max_steps, LONGEST_CHUNK), seconds),
+        **time_chunks(go_on, min(spec.max_steps, LONGEST_CHUNK), seconds),
         "episodes": sum(int(one.episodes) for one in playing),
         "at_once": at_once,
         "env": config.to_dict(settings),

@@ -15,7 +15,7 @@ from wmg import registry
 from wmg.config import Config
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play import evaluate
-from wmg.play.check_spec import check_spec
+from wmg.play.check import spec_of
 from wmg.play.source import HostSource, play_episodes
 from wmg.runs import checkpoint, hardware
 from wmg.settings import EnvSettings
@@ -66,7 +66,7 @@ class Model:
 
     def on(self, named: EnvSettings | None, own: Env | HostSource | None = None) -> "Model":
         """The same agent for another environment, whose observations have the same shapes."""
-        check_spec(spec := registry.make_env(named, own).spec)
+        spec = spec_of(registry.make_env(named, own))
         if (spec.observation, spec.actions) != (self.spec.observation, self.spec.actions):
             raise BadInput(
                 f"the model takes {self.spec.observation} and {self.spec.actions} actions, "

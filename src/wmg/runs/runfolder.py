@@ -77,7 +77,8 @@ def final_model(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def best_so_far(path: pathlib.Path, runs: int) -> int:
-    """The run with the best scores in the logs of a folder in which training has not ended."""
+    """The run with the best scores in the logs of a folder in which training has not ended. With a
+    goal, too, these are scores of training: the tests of the goal are ignored."""
     if runs == 1:
         return 0
     logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]

@@ -96,7 +96,9 @@ def best(storage: str, names: list[str]) -> dict[str, Any]:
     values = {name: chosen[name] for name in order if name in chosen}
     settings = space.apply(read_task(plan.task), values)
     preset = plan.task["preset"]
-    train = shlex.join(["wmg", "train", preset, *space.options(settings, list(values))])
+    words = ["wmg", "train", preset, *space.options(settings, list(values))]
+    words += ["--steps", str(settings.steps)] if ":" in preset else []  # its defaults need them
+    train = shlex.join(words)
     found = _belief(ranked[0], values)
     return {"studies": names, "metric": plan.task["metric"], **found, "train": train}
 

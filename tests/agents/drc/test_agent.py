@@ -148,8 +148,8 @@ def test_here_it_has_a_plane_and_an_action_more():
         (ObservationSpec(6), "the DRC agent needs an image, but the observation has none"),
         (
             ObservationSpec(6, (("cells", 3, 2),), (4, 4, 1)),
-            "the DRC agent takes no Factors, but the observation has cells "
-            "(Gymnasium: --env.flattened; BabyAI: --env.observation flattened)",
+            "the DRC agent takes no Factors, but the observation has cells; "
+            "some environments can show them flattened in the Core",
         ),
     ],
 )

@@ -75,7 +75,7 @@ def test_the_summary_says_where_wmg_is_ahead_and_where_not(tmp_path):
     assert "gru" not in data["compared"]
     assert report.sentence(data, "recurrent-ppo") == (
         "WMG needs fewer interactions than RecurrentPPO on 2 of the 5 tasks that need memory or "
-        "sets and that both have run (there are 9): repeat-first, concentration. It needs more on "
+        "sets and that both have run (there are 7): repeat-first, concentration. It needs more on "
         "1: repeat-previous. Both need the same on 1: memory-chain. Neither median reaches the "
         "threshold on 1: memory-s7."
     )
@@ -94,16 +94,17 @@ def test_the_report_is_written_with_a_figure_of_each_task(tmp_path):
     assert "Not run: cartpole-gru, cartpole-recurrent-ppo, memory-s7-wmg," in text
     assert "Hardware: abacus, 1 core(s), commit abc, 2020-07-08." in text
     assert data["commands"] == ["wmg reproduce suite --cells cartpole-wmg --runs 11"]
-    assert not data["short"] and "Short runs" not in text
+    assert not data["short"] and "Not the suite" not in text
 
 
-def test_results_of_other_lengths_are_refused_unless_asked_for(tmp_path):
-    path = write(tmp_path, "cartpole-wmg", interactions=8192)
-    with pytest.raises(BadInput, match=f"{path} has 8,192 interactions, not 98,304"):
+@pytest.mark.parametrize("steps", [8192, 299_008])
+def test_results_of_other_lengths_are_refused_unless_asked_for(steps, tmp_path):
+    path = write(tmp_path, "cartpole-wmg", interactions=steps)
+    with pytest.raises(BadInput, match=f"{path} has {steps:,} interactions, not 98,304"):
         report.collect(tmp_path, SCALE)
-    data = report.report(tmp_path, SuiteScale(steps=8192))
-    assert data["short"] and "Short runs" in report.markdown(data)
-    assert data["cells"]["cartpole-wmg"]["interactions"] == 8192 < TASKS["cartpole"].budget
+    data = report.report(tmp_path, SuiteScale(steps=steps))
+    assert data["short"] and "Not the suite: some runs do not have" in report.markdown(data)
+    assert data["cells"]["cartpole-wmg"]["interactions"] == steps != TASKS["cartpole"].budget
 
 
 def test_what_is_no_result_or_not_there_is_refused(tmp_path):

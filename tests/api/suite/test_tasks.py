@@ -2,6 +2,8 @@
 
 import pathlib
 
+import own
+
 from wmg.api import defaults
 from wmg.api.suite.tasks import AGENTS, CELLS, ENVS, REPORT, TASKS
 
@@ -15,8 +17,9 @@ def test_no_budget_is_above_the_limit_and_reports_fit_into_each():
 
 
 def test_our_rounds_fit_into_a_report_and_use_as_many_environments():
-    assert defaults.ENVS == ENVS
-    assert REPORT % (ENVS * 2 * 32) == 0  # two windows of 32 steps
+    made = defaults.config_for(own.make_bag(), None)
+    assert made.batched is not None and made.batched.envs == ENVS
+    assert REPORT % (made.batched.envs * made.batched.windows * made.t_max) == 0
 
 
 def test_every_task_has_a_cell_for_each_agent():
@@ -32,3 +35,10 @@ def test_the_page_lists_every_task_with_its_threshold_and_budget():
         for name, task in TASKS.items()
     ]
     assert [row for row in rows if row not in page] == []
+
+
+def test_what_a_fixed_rule_without_memory_reaches_needs_neither_memory_nor_sets():
+    # Row by row has 0.16 in Battleship, which shows the last action; always braking 22 on the road.
+    reached = {"battleship": 0.16, "highway": 22.0}
+    assert [name for name, mean in reached.items() if mean < TASKS[name].threshold] == []
+    assert [name for name in reached if TASKS[name].needs] == []

@@ -67,10 +67,9 @@ def make(found: Found) -> Json:
     """The report of results."""
     rows = {cell: make_row(cell, results) for cell, results in found.items()}
     every = [result for results in found.values() for result in results]
-    compared = {
-        other: compare(rows, other) for other in AGENTS if other != "wmg" and compare(rows, other)
-    }
-    short = any(result["interactions"] < TASKS[result["task"]].budget for result in every)
+    others = {other: compare(rows, other) for other in AGENTS if other != "wmg"}
+    compared = {other: ahead for other, ahead in others.items() if ahead}
+    short = any(result["interactions"] != TASKS[result["task"]].budget for result in every)
     return {
         "target": NAME,
         "short": short,
@@ -140,7 +139,7 @@ def _or_infinite(value: float | None) -> float:
 
 def markdown(data: Json) -> str:
     """The report for people."""
-    short = ["Short runs: they do not have the tasks' budgets, so they show nothing.", ""]
+    short = ["Not the suite: some runs do not have their task's budget, so this shows nothing.", ""]
     lines = ["# The suite", "", *(short if data["short"] else [])]
     for other in data["compared"]:
         lines += [sentence(data, other), ""]

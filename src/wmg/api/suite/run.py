@@ -17,7 +17,7 @@ from typing import Any
 
 from wmg import registry
 from wmg.api import training
-from wmg.api.suite.tasks import AGENTS, CELLS, EPISODES, OTHER, REPORT, RUNS, TASKS, SuiteTask
+from wmg.api.suite.tasks import AGENTS, CELLS, EPISODES, OTHER, REPORT, TASKS, SuiteTask
 from wmg.config import Config, to_dict
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.paper import result_file
@@ -38,7 +38,6 @@ SCRIPT, REQUIREMENTS = BENCHMARKS / "suite_recurrent_ppo.py", "benchmarks/suite-
 class SuiteScale:
     """How much of the suite is run, and with what."""
 
-    runs: int = RUNS
     steps: int | None = None
     """Interactions of each run; by default the task's budget."""
     other: str | None = None

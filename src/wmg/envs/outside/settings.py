@@ -29,7 +29,7 @@ class OutsideEnvSettings(EnvSettings):
         require_choices(self)
 
     def __str__(self) -> str:
-        return " ".join([self.path, *self.roles])
+        return " ".join([self.path, *self.roles, *(["flattened"] if self.flattened else [])])
 
     @property
     def label(self) -> str:
