@@ -192,7 +192,9 @@ def test_a_study_of_another_program_is_refused(here, capsys):
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    optuna.create_study(study_name="s", storage="sqlite:///tune.db")
+    storage = optuna.storages.RDBStorage("sqlite:///tune.db")
+    optuna.create_study(study_name="s", storage=storage)
+    storage.engine.dispose()
     code, _, err = tiny.command(capsys, "tune", "worker", "s")
     assert code == 2 and "was not made by wmg tune create" in err
 
