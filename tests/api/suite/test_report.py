@@ -114,5 +114,5 @@ def test_what_is_no_result_or_not_there_is_refused(tmp_path):
     with pytest.raises(BadInput, match="is a result of cartpole-gru"):
         report.collect(tmp_path, SCALE)
     path.write_text("[]")
-    with pytest.raises(BadInput, match="is damaged: it does not hold a result of the suite"):
+    with pytest.raises(BadInput, match="is damaged: it does not hold a result"):
         report.collect(tmp_path, SCALE)

@@ -9,7 +9,7 @@ import pytest
 from api.suite.made_up import result
 
 from wmg.agents.gru.settings import GRUSettings
-from wmg.agents.wmg.settings import WMGSettings
+from wmg.api import training
 from wmg.api.suite import run
 from wmg.api.suite.run import SuiteScale
 from wmg.api.suite.tasks import CELLS, EPISODES, REPORT, TASKS, SuiteTask
@@ -66,17 +66,7 @@ def test_a_run_that_was_stopped_goes_on_and_leaves_its_result_once(toys, tmp_pat
 
 def test_settings_are_the_defaults_for_the_budget():
     settings = run.settings_for(SET, "wmg", 2, 50_000)
-    assert settings.agent == WMGSettings(
-        slots=16,
-        memo_size=64,
-        layers=2,
-        heads=4,
-        head_size=16,
-        hidden=64,
-        actor_critic=64,
-        start="empty",
-        init="he",
-    )
+    assert settings.agent == training.experiment(None, SET.env, None)[0].agent
     assert (settings.steps, settings.seed, settings.report_every) == (50_000, 2, REPORT)
     assert settings.hyper.anneal_every == 5_000 and settings.runs == 1
 

@@ -24,9 +24,8 @@ from wmg.paper import result_file
 from wmg.runs import runfolder
 from wmg.runs import train as trainer
 from wmg.runs.progress import Display
-from wmg.tools import files, machine
+from wmg.tools import machine
 from wmg.tools.errors import BadInput
-from wmg.tools.files import NOT_JSON
 
 Json = dict[str, Any]
 NAME = "suite"
@@ -184,13 +183,7 @@ None where no episode ended. `score` is the mean return of the fresh episodes.""
 
 def read(path: pathlib.Path) -> Json:
     """A run's result."""
-    try:
-        result = files.read_json(path)
-    except NOT_JSON:
-        result = None
-    if not isinstance(result, dict) or not _is_result(result):
-        raise BadInput(f"{path} is damaged: it does not hold a result of the suite")
-    return result
+    return result_file.read(path, _is_result)
 
 
 def _is_result(data: Json) -> bool:
