@@ -120,10 +120,10 @@ def test_a_cue_is_remembered_across_windows(kind):
     assert min(right_answers(see, 2)) > 0.9
 
 
-@pytest.mark.parametrize(("length", "t_max"), [(3, 3), (2, 1)])
-def test_drc_remembers_a_cue_in_a_picture_within_a_window_and_across(length, t_max):
+@pytest.mark.parametrize(("length", "t_max", "steps"), [(3, 3, 10_000), (2, 1, 8000)])
+def test_drc_remembers_a_cue_in_a_picture_within_a_window_and_across(length, t_max, steps):
     env = AsksLaterAboutAPicture(length=length, actions=2)
-    see = learned(env, tiny_drc, steps=10000, t_max=t_max)
+    see = learned(env, tiny_drc, steps=steps, t_max=t_max)
     assert min(right_answers(see, length, picture)) > 0.9
 
 
