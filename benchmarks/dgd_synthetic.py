@@ -129,7 +129,7 @@ def compare(kind: str, sigma: float, seed: int) -> dict[str, float]:
 
 
 def rank_by_luck(sigma: float, repeats: int) -> dict[str, dict[str, float]]:
-    """How ways to choose the best of 100 run sets do, of which 45% are single runs and a tenth
+    """How ways to choose the best of 100 run sets do; 45% of the sets are single runs and a tenth
     have three times the noise; true means are standard normal."""
     generator = np.random.default_rng(0)
     rows: dict[str, list[tuple[float, float, float]]] = collections.defaultdict(list)

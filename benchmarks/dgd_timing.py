@@ -20,7 +20,7 @@ GRID = {f"h{i}": list(range(12)) for i in range(12)}
 
 
 def measure(finished: int, repeats: int = 9) -> dict[str, float]:
-    """Median milliseconds, in a study in memory with so many finished runs."""
+    """Median milliseconds, in a study in memory with this number of finished runs."""
     sampler, generator = DGDSampler(GRID, seed=0), np.random.default_rng(0)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for _ in range(finished):

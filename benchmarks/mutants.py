@@ -181,7 +181,7 @@ def variables(tree: pathlib.Path) -> dict[str, str]:
 
 
 def test_files(tree: pathlib.Path, mutated: str) -> list[str]:
-    """All test files: that of the mutated module, those that import it, then long ones first."""
+    """All test files: the mutated module's, then those that import it, then the longest."""
     path = pathlib.Path(mutated).relative_to("src").with_suffix("")
     package, name = ".".join(path.parent.parts), path.name
     own = "/".join(("tests", *path.parent.parts[1:], f"test_{name}.py"))

@@ -29,7 +29,7 @@ from wmg.types import Step as EnvStep
 
 @dataclasses.dataclass(frozen=True)
 class BagSettings(EnvSettings):
-    """A bag of coins, each of which can be taken once."""
+    """A bag of coins; each can be taken once."""
 
     name: ClassVar[str] = "bag"
     title: ClassVar[str] = "Bag"
@@ -103,7 +103,7 @@ class Sums(Learner[None]):
 
 
 class PaintedBag(Bag):
-    """The same with everything that an environment can say of itself, but for a scene."""
+    """The same with every hook of an environment except `scene`."""
 
     def picture(self, state):
         shades = np.where(state.there, 255 * np.asarray(state.worth), 0).astype(np.uint8)

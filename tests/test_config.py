@@ -200,7 +200,7 @@ def test_a_truth_value_is_not_a_share():
 
 @dataclasses.dataclass(frozen=True)
 class Needy:
-    """Settings of which one has no default."""
+    """Settings with one field that has no default."""
 
     wanted: int
     other: int = 2

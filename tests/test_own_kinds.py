@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     for file in ("own.py", "mine.py"):
         shutil.copy(HERE / file, folder)
-    (folder / "dataclasses.py").write_text("raise ValueError('that of Python comes first')")
+    (folder / "dataclasses.py").write_text("raise ValueError('Python's own comes first')")
     flags = ["--env.coins=2", "--agent.width=8", "--out", "run", "--save-seconds=0"]
     process = start(folder, "train", "mine:CONFIG", *flags)
     log = folder / "run" / "logs" / "0000.jsonl"

@@ -1,4 +1,4 @@
-"""`wmg.check_env` takes what `wmg.train` takes; and training checks what it is given."""
+"""`wmg.check_env` takes what `wmg.train` takes; and training checks its environment."""
 
 import equinox as eqx
 import jax

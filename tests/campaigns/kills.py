@@ -98,7 +98,7 @@ def kill_often(args: list[str], folder: pathlib.Path, draw: random.Random, kills
 
 
 def start(args: list[str], folder: pathlib.Path):
-    """A new training, or the next part of one; without a preset, that of `ON_HOST`."""
+    """A new training, or the next part of one; without a preset, of the experiment `ON_HOST`."""
     if not args:
         return tiny.start_python("-c", ON_HOST, folder)
     if written(folder):

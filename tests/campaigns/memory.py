@@ -24,7 +24,7 @@ COMMAND = [
 
 
 def campaign(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
-    """Train for a minute, and for as many seconds more as there are cases."""
+    """Train for a minute, and for one second more per case."""
     process = tiny.start(*COMMAND, f"--seed={seed}", "--out", folder / "run")
     try:
         looks = look(process.pid, MINUTE + cases)

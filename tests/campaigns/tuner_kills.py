@@ -62,7 +62,7 @@ def campaign(cases: int, seed: int, folder: pathlib.Path) -> dict[str, Tally]:
 def search(
     storage: str, name: str, most: int, draw: random.Random, folder: pathlib.Path, tally: Tally
 ) -> None:
-    """One search, during which at most so many workers are killed."""
+    """One search, with a limit to the workers that are killed."""
     folder = folder / name
     folder.mkdir(parents=True)
     plan = Plan({}, runs=RUNS, until_settled=False, beat=BEAT, seed=0)

@@ -11,7 +11,7 @@ from wmg.api.suite import run
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The cells and seeds that are run, of which each leaves a result."""
+    """The cells and seeds that are run; each leaves a result."""
     done = []
 
     def run_cell(cell, seed, scale, out, display):

@@ -60,7 +60,7 @@ def test_a_greedy_recording_takes_the_most_likely_actions():
 
 
 class Sleeper(Env):
-    """An episode of 300 steps, of which nobody says how long it may be."""
+    """An episode of 300 steps in an environment without a step limit."""
 
     @property
     def spec(self):

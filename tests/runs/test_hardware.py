@@ -77,7 +77,7 @@ def test_on_a_gpu_a_run_alone_is_the_same_as_among_others_within_rounding():
         np.testing.assert_array_equal(a, b)  # so all actions were the same
     for path, a in jax.tree.leaves_with_path(jax.tree.map(jnp.subtract, same.agent, alone.agent)):
         if "qkv.bias" in jax.tree_util.keystr(path):
-            # Of the keys it is zero but for rounding, of which Adam makes steps of full size.
+            # The gradient of the keys is zero except rounding, which Adam turns into full steps.
             a = jnp.delete(a, slice(len(a) // 3, 2 * len(a) // 3))
         assert float(jnp.abs(a).max()) < 1e-3
 

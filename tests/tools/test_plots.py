@@ -25,7 +25,7 @@ def draw(path, curves, **settings):
 
 
 def holds(image, colour, least=50):
-    """Whether at least so many pixels have exactly this colour."""
+    """Whether at least `least` pixels have exactly this colour."""
     wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     return (image == wanted).all(axis=-1).sum() >= least
 

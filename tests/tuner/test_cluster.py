@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster of two nodes, one of which is lost."""
+"""Workers on a Ray cluster of two nodes that loses one."""
 
 import json
 import subprocess

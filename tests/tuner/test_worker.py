@@ -257,7 +257,7 @@ def test_a_score_is_delivered_once_however_often(storage):
 
 
 def add_running(shared, hours=0):
-    """A run that a worker has taken and not marked yet; its clock is off by so many hours."""
+    """A run that a worker has taken and not marked yet; its clock is off by `hours`."""
     space = study.DGDSampler(GRID).space
     trial = create_trial(state=TrialState.RUNNING, params={"x": 4, "y": 2}, distributions=space)
     assert trial.datetime_start is not None
@@ -497,8 +497,8 @@ worker.work(storage, sys.argv[4], make_objective)
 
 
 def start_workers(storage, folder, blocks, name="s"):
-    """Processes. Each does so many runs and hangs in the next; or (None) does all that are left,
-    once those that hang have been killed."""
+    """Processes, one for each block: it does that number of runs and hangs in the next. None: it
+    waits until the hanging ones have been killed, and does all runs that are left."""
     return [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT, storage, folder, str(-1 if n is None else n), name]

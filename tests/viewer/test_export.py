@@ -64,7 +64,7 @@ def test_markup_in_a_name_is_not_in_the_page():
 
 
 def test_ten_long_episodes_of_a_large_agent_are_under_6_megabytes():
-    """As large as the paper's Sokoban agent: 10 layers, 8 heads, 59 nodes, of which 33 are there
+    """As large as the paper's Sokoban agent: 10 layers, 8 heads, 59 nodes, 33 of them present
     in a level of the mean size; 120 steps; attention as uneven as makes it hardest to compress."""
     chance = np.random.default_rng(0)
     scene = {"board": ["##########"] * 10}

@@ -26,7 +26,7 @@ class SuiteOptions:
     GRU and RecurrentPPO."""
 
     cells: tuple[str, ...] = ()
-    """Which cells, TASK-AGENT (default: all; without --other, those of our agents)."""
+    """Which cells, TASK-AGENT (default: all; without --other, all of our agents)."""
     runs: int = RUNS
     """Runs of each cell, with the seeds 0, 1, 2, ..."""
     steps: int | None = None

@@ -169,7 +169,7 @@ def longest_episode(env: Any) -> int:
 
 
 UNLIMITED = 1_000_000
-"""Steps of an episode of which nobody has said how long it may be."""
+"""The step limit of an environment that does not name one."""
 PLUGINS = {
     "MiniGrid-": "minigrid",
     "BabyAI-": "minigrid",
@@ -196,7 +196,7 @@ def copies_of(env: Any) -> Callable[[], Any]:
 
 
 def make_agent(observation: ObservationSpec, actions: int, *, path: str, key: jax.Array) -> Learner:
-    """The agent whose class is at an import path, for such observations and so many actions."""
+    """The agent of the class at an import path, for these observations and actions."""
     made = registry.load(path, "agent")(observation, actions, key=key)
     if not isinstance(made, Learner):
         raise BadInput(f"{path} must make a wmg.Learner, and made {quote(type(made).__name__)}")

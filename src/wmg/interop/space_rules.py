@@ -40,7 +40,7 @@ MOST_ROWS = 64
 MOST_ONE_HOT = 4096
 """Numbers of a one-hot part, and actions that are combinations."""
 FEW_VALUES = 32
-"""A grid's cell has at most so many values."""
+"""The most values of a grid's cell."""
 LARGEST_GRID = 32
 SMALLEST_IMAGE = 32
 """The side of a 2-D Box of fractions that is taken for an image."""

@@ -215,7 +215,7 @@ def minutes_as_before(
 def _least_and_most(
     settings: Config, seconds: float, share: float, more: float = 0.0
 ) -> tuple[float, float]:
-    """Minutes of this share of the runs that took so many seconds, and some seconds more."""
+    """Minutes for this share of the runs, from the seconds that all took, plus a margin."""
     one_program = settings.rule == "a3c"  # else runs are trained one after the other
     ends = (seconds * (least(1.0, share) if one_program else share) for least in (min, max))
     low, high = (round((end + more) / 60, 1) for end in ends)

@@ -191,7 +191,7 @@ def censored_quantile(values: ArrayLike, share: float) -> float:
 def censored_median_interval(
     values: ArrayLike, *, seed: int = 0, resamples: int = 2000, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the median of values of which some are infinite."""
+    """Percentile bootstrap interval of the median; values may be infinite."""
     sample, generator = _censored_sample(values), np.random.default_rng(seed)
     draws = generator.integers(sample.size, size=(resamples, sample.size))
     found = np.median(sample[draws], axis=1)

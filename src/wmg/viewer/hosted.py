@@ -33,7 +33,7 @@ class HostedEpisodes:
         """It has none of its own."""
 
     def reset(self, seed: int) -> tuple[History, Observation]:
-        """The start of an episode: that of this number in `wmg eval`."""
+        """The start of the episode that has this number in `wmg eval`."""
         self._now = (int(seed),)
         return self._now, self._host.reset(host.episode_seeds(self._test_seed, int(seed) + 1)[-1])
 

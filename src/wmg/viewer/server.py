@@ -164,7 +164,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         try:
             listener.bind((host, port))
         except OSError as error:
-            advice = "give another --port, or none for one that is free"
+            advice = "give another --port, or none to take a free one"
             raise BadInput(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from None
         except OverflowError:
             raise BadInput(f"port must be from 0 to 65535, got {port}") from None

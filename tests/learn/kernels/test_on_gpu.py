@@ -26,7 +26,7 @@ def keys_may_be_used_again():
 
 
 def make(preset, precision, kernel, runs=3):
-    """A task with its function, numbers, and runs whose weights are not those of a beginner."""
+    """A task with its function, numbers, and runs with jiggled weights."""
     settings = dataclasses.replace(
         find_preset(preset),
         runs=runs,

@@ -47,7 +47,7 @@ def short_chunks(monkeypatch):
 
 
 def make_runs(agent, count=3, nodes=4, vary=()):
-    """Settings, environment, numbers and runs whose weights are not those of a beginner."""
+    """Settings, environment, numbers and runs with jiggled weights."""
     settings = Config(
         env=PathfindingSettings(nodes=nodes), agent=agent, hyper=HYPER, runs=count, vary=vary
     )

@@ -6,7 +6,7 @@ of the tick before), its own state, and its own state pooled over the whole boar
 not travel cell by cell. Policy and value see the top layer plus the encoded board.
 
 Where Guez et al. leave details open, they are those of the replication by Taufeeque et al. (2024),
-arXiv:2407.15421, whose network has 1,285,125 parameters. Its facts, of which the count follows:
+arXiv:2407.15421, whose network has 1,285,125 parameters. Its facts, from which the count follows:
 kernels of 4x4 in the encoder, which has no ReLU, and of 3x3 in the layers; a pooled channel is
 weighted for its maximum and its mean by one number each; the padding around the board has a channel
 of ones, the fence; the output gate is a tanh; the top layer and the encoding are added.

@@ -300,7 +300,7 @@ DEVICE void attend(int t) {
   }
 }
 
-// What follows attention, by as few warps as there are tiles of 8 nodes: they need no barriers.
+// What follows attention: one warp for each tile of 8 nodes, so no barriers are needed.
 DEVICE void feed_forward() {
   const Thread me;
   if (me.warp >= NODE_TILES) return;

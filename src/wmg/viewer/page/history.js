@@ -138,7 +138,7 @@ function drawMemos(picture, rows, x, column, time, slots, gain, top) {
 }
 
 /**
- * The history as SVG, so many pixels wide. `rowOf(t)` are the shares of attention at a step, or null; `whatIf` is a
+ * The history as SVG, `width` pixels wide. `rowOf(t)` are the shares of attention at a step, or null; `whatIf` is a
  * thought to compare with; `seek` is called with a step that is clicked.
  */
 export function drawHistory(steps, agent, time, width, rowOf, gain, whatIf, seek) {
