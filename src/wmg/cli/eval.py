@@ -71,9 +71,9 @@ def run(args: list[str]) -> int:
 
 def showing(json: bool) -> Any:
     """A context with a function that shows progress; None where JSON is printed."""
-    from wmg.runs import progress
+    from wmg.runs import counter
 
-    return contextlib.nullcontext() if json else progress.count()
+    return contextlib.nullcontext() if json else counter.count()
 
 
 def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:
