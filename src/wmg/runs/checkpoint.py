@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 
 from wmg import config, registry
 from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play.check_spec import check_spec
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -105,11 +106,14 @@ def save_model(
     spec: EnvSpec | None = None,
     **about: Any,
 ) -> None:
-    """Write one agent in release form: weights and config alone. A `spec` is for an environment
-    from outside of the package: with it the agent can be loaded where the environment is not."""
+    """Write one agent in release form: weights and config.
+
+    For an environment from outside of the package, the file also holds its `spec`: with that the
+    agent can be loaded where the environment is not installed.
+    """
     path = pathlib.Path(path)
     about = {"config": config.to_dict(settings), **about}
-    if spec is not None:
+    if spec is not None and isinstance(settings.env, OutsideEnvSettings | None):
         about["spec"] = dataclasses.asdict(spec)
     save(path, agent, "release", about)
 

@@ -171,7 +171,7 @@ class Store:
         """Write the agent of the best run in release form."""
         best = result.best
         about = {"run": best, "steps": int(result.runs.steps[best])}
-        result.model.save(self.path / BEST, **about)
+        checkpoint.save_model(self.path / BEST, result.agent, result.config, result.spec, **about)
 
 
 class NoFolder:
