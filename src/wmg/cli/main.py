@@ -6,7 +6,6 @@ to, so that `wmg --help` is instant.
 """
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -20,7 +19,7 @@ from typing import NoReturn
 
 from wmg import __version__
 from wmg.tools import signals
-from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, quote
+from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, did_you_mean, quote
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
@@ -108,8 +107,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         if args[0] not in COMMANDS:
-            close = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(COMMANDS)}"
+            hint = did_you_mean(args[0], COMMANDS, f"there are {', '.join(COMMANDS)}")
             raise BadInput(f"there is no command {quote(args[0])}; {hint}")
         return importlib.import_module(f"wmg.cli.{args[0]}").run(args[1:])
     except BadInput as error:
