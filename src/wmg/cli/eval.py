@@ -7,8 +7,9 @@ import pathlib
 import re
 from typing import Any, Literal
 
+from wmg.cli.models import find_model
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, remark_on, require_new, split_name
+from wmg.cli.start import remark_on, require_new, split_name
 from wmg.settings import EnvSettings
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
