@@ -21,7 +21,7 @@ from wmg.paper.reproduce import Scale
 from wmg.paper.target import Band, Cell, Claim, Target
 from wmg.paper.targets import TARGETS
 from wmg.play import evaluate, level_test
-from wmg.runs import models, runfolder
+from wmg.runs import folder_logs, models
 from wmg.runs.progress import Display
 from wmg.tools.errors import BadInput
 
@@ -545,7 +545,7 @@ def test_a_result_has_what_was_solved_while_learning(puzzles):
     target, out = puzzles
     group = out / "puzzles" / "wmg" / "group-000"
     learning = json.loads((group / "result.json").read_text())["on_training_levels"]
-    steps, scores = runfolder.read_scores(group / "train", target.runs)
+    steps, scores = folder_logs.read_scores(group / "train", target.runs)
     assert len(steps) == 4 and learning["steps"] == [round(x) for x in steps]
     np.testing.assert_array_equal(result_file.scores_of(learning), scores.round(3))
     assert scores.max() > 0
