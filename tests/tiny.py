@@ -25,9 +25,11 @@ import safetensors.numpy
 from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.cli import main as cli
-from wmg.config import Config
-from wmg.runs import task, train
+from wmg.config import Config, Precision
+from wmg.learn.rule import Rule
+from wmg.runs import hardware, task, train
 from wmg.runs.result import Result
+from wmg.types import Env
 
 CACHE = os.environ["WMG_TEST_CACHE"]  # conftest.py makes the folder
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
@@ -61,6 +63,13 @@ def trained() -> pathlib.Path:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trained-", dir=CACHE), "run")
     assert train.train(settings(runs=2), folder).finished
     return folder
+
+
+def over_runs(
+    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
+) -> hardware.Advance:
+    """The function that trains a batch of runs by a rule in an environment."""
+    return functools.partial(hardware.program(rule, precision, backend), env)
 
 
 def stop_after(some: Config, folder: pathlib.Path, reports: int, **options) -> None:

@@ -7,7 +7,6 @@ commands start quickly.
 """
 
 import dataclasses
-import json
 import types
 import typing
 from typing import Any, Literal, TypeVar
@@ -21,9 +20,7 @@ from wmg.settings import (
     require_choices,
     require_counts,
 )
-from wmg.tools import files
 from wmg.tools.errors import BadInput, quote
-from wmg.tools.files import NOT_JSON
 
 Settings = TypeVar("Settings")
 
@@ -316,17 +313,3 @@ def _flat(data: dict[str, Any]) -> dict[str, Any]:
         inner = _flat(value) if isinstance(value, dict) else {"": value}
         flat |= {f"{name}.{key}".rstrip("."): item for key, item in inner.items()}
     return flat
-
-
-def dumps(config: Config) -> str:
-    """A config as JSON text."""
-    return json.dumps(to_dict(config), indent=2)
-
-
-def loads(text: str, where: str = "config") -> Config:
-    """The config in JSON text."""
-    try:
-        data = files.parse_json(text)
-    except NOT_JSON as error:
-        raise BadInput(f"{where} is not JSON: {error}") from None
-    return from_dict(Config, data, where)

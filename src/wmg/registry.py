@@ -105,7 +105,8 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
             raise BadInput(f"{where} {name!r} is not registered by the module of {path}")
     if not is_name or name not in known:
         raise BadInput(f"{where} must be one of {', '.join(sorted(known))}, got {name!r}")
-    return _load_class(known[name].settings)
+    found = known[name].settings
+    return load(found, name) if isinstance(found, str) else found
 
 
 def import_path(settings: EnvSettings | AgentSettings) -> str | None:
@@ -154,10 +155,6 @@ def load(path: str, what: str) -> Any:
     except AttributeError:
         raise BadInput(f"{what} needs {name}, which the module {module} does not have") from None
     return found
-
-
-def _load_class(path: type | str) -> type:
-    return load(path, "a kind") if isinstance(path, str) else path
 
 
 def _construct(known: dict[str, Kind], settings: Any, *args: Any, **changes: Any) -> Any:

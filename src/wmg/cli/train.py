@@ -142,7 +142,7 @@ def finish_training(result: Any, json: bool) -> int:
 
     finals = result.scores[:, -1] if result.scores.size else np.zeros(0)
     finals = finals[np.isfinite(finals)]
-    diverged = int(np.asarray(result.runs.diverged).sum())
+    diverged = int(result.diverged.sum())
     summary = {
         "folder": str(result.folder),
         "finished": result.finished,

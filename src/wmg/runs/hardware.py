@@ -63,15 +63,8 @@ def computed_precision(precision: Precision) -> Precision:
     return "float32" if on_cpu() and precision == "tf32" else precision
 
 
-def over_runs(
-    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
-) -> Advance:
-    """The function that trains a batch of runs by a rule."""
-    return functools.partial(program(rule, precision, backend), env)
-
-
 def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
-    """The function that trains a batch of runs by a rule, in the environment it is given."""
+    """The function that trains a batch of runs by a rule."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None

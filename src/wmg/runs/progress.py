@@ -65,16 +65,6 @@ class Display:
     show: "Callable[[Progress], None]"
 
 
-def showing(
-    show: "bool | Callable[[Progress], None] | None",
-) -> contextlib.AbstractContextManager[Display]:
-    """A display if it is wanted, by default on a terminal; or the user's own function."""
-    if show is True or (show is None and sys.stderr.isatty()):
-        return display()
-    own = show if callable(show) else lambda progress: None
-    return contextlib.nullcontext(Display(lambda: None, own))
-
-
 @contextlib.contextmanager
 def display(file=None) -> Iterator[Display]:
     """A display for one training."""
