@@ -35,7 +35,7 @@ COMMANDS = {
     "data": "import the Boxoban levels, list level banks",
     "tune": "search for hyperparameters, as the paper did, on one core or a cluster",
 }
-"""What each command does. It is `run` in the module of its name."""
+"""What each command does. The module of the same name has its function `run`."""
 INTERRUPTED = 130
 SUMMARY = """\
 usage: wmg COMMAND ...

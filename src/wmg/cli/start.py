@@ -46,7 +46,7 @@ def names_env(name: str, what: str = "env") -> bool:
 
 
 def asked_steps(args: list[str]) -> int | None:
-    """The value of --steps, where it makes sense. Others are refused with all options."""
+    """The value of --steps if it is valid. Others are refused later, with all options."""
     with contextlib.suppress(BadInput, ValueError):
         steps = whole(option_value(args, "--steps") or "")
         return steps if 0 < steps <= 2_000_000_000 else None
@@ -106,13 +106,13 @@ def threads_for(settings: Config) -> int:
 
 
 def prepare_jax(threads: int = 1) -> None:
-    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
-    have no more threads than these, or than there are cores."""
+    """Keep compiled programs on disk, so that the second start is quick. On a CPU, XLA gets at most
+    this many threads, and no more than there are cores."""
     import jax
 
     from wmg.tools import files, machine
 
-    # An accelerator's programs are compiled by those threads: by one of them, five times as long.
+    # These threads compile an accelerator's programs: one thread takes five times as long.
     if importlib.util.find_spec("jax_plugins") is None:
         os.environ.setdefault("PJRT_NPROC", str(min(threads, machine.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

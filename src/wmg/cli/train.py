@@ -88,8 +88,8 @@ def run(args: list[str]) -> int:
 
 
 def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Config]:
-    """The options, and the config they make of what they change. Options of a goal ask for it,
-    whether or not the preset has one."""
+    """The options, and the config that results from them. Any option of a goal turns the goal on,
+    also where the preset has none."""
     env, args = take_option(args, "--env")
     agent, args = take_option(args, "--agent")
     if (env or agent) and (old := option_value(args, "--resume") or option_value(args, "--from")):
@@ -107,8 +107,8 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
 
 
 def base_config(name: str | None, env: str | None, agent: str | None, args: list[str]) -> Config:
-    """What the options change: a preset, the defaults for an environment, or the config of the
-    folder to go on with."""
+    """The config that the options change: a preset, the defaults for an environment, or the config
+    of the folder to go on with."""
     if name is not None and env is None:
         base = find_config(name, asked_steps(args))
         return with_agent(base, agent) if agent else base
@@ -137,7 +137,7 @@ def with_agent(settings: Config, agent: str) -> Config:
 
 
 def finish_training(result: Any, json: bool) -> int:
-    """Draw the curve and say what came of the training."""
+    """Draw the learning curve and print the result."""
     import numpy as np
 
     finals = result.scores[:, -1] if result.scores.size else np.zeros(0)
@@ -212,7 +212,7 @@ def summarise_goal(result: Any) -> dict[str, Any] | None:
 
 
 def describe_goal(found: dict[str, Any], settings: Config) -> str:
-    """The same in a sentence."""
+    """The result of `summarise_goal` in a sentence."""
     goal = f"{100 * found['success']:g}% of {found['episodes']:,} episodes"
     every = f"tested every {found['test_every']:,}"
     median = found["median_steps"]

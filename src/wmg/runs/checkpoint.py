@@ -119,7 +119,7 @@ def save_model(
 
 
 def to_half(agent: Agent) -> Agent:
-    """An agent to be saved with numbers of 16 bits. They are 32 again when it is loaded."""
+    """The agent with 16-bit weights, to be saved. Loading makes them 32-bit again."""
 
     def halve(weights: Any) -> np.ndarray:
         short = np.asarray(weights).astype(np.float16)

@@ -25,19 +25,19 @@ from wmg.types import Env, Run, Totals
 
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
-"""Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
-runs or of each. A `Program` does that in the environment it is given."""
+"""Trains a batch of runs, given their numbers and states along a first axis and the step count to
+advance to, one for all runs or one for each. A `Program` is also given the environment."""
 Program = Callable[[Env, Hyper, Run, Any], tuple[Run, Totals]]
 
 
 def take(tree: Tree, rows: Any) -> Tree:
-    """One run out of a batch, or some."""
+    """One run of a batch, or several."""
     return jax.tree.map(lambda leaf: leaf[rows], tree)
 
 
 @jax.jit
 def take_rows(tree: Tree, rows: Any) -> Tree:
-    """The same, compiled: otherwise each row of each leaf of arrays would be."""
+    """`take` as one program. Otherwise JAX compiles one for each row and leaf."""
     return take(tree, rows)
 
 
@@ -87,7 +87,7 @@ def program(rule: Rule, precision: Precision, backend: str | None = None) -> Pro
 
 
 def on_cpu(backend: str | None = None) -> bool:
-    """Whether runs are spread over cores; tests name a backend that is not there."""
+    """Whether runs are spread over CPU cores. Tests may name a backend that is not there."""
     return (backend or jax.default_backend()) == "cpu"
 
 
@@ -98,7 +98,7 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
     pool = concurrent.futures.ThreadPoolExecutor(cores())
     try:
         return list(pool.map(work, range(count)))
-    finally:  # whoever interrupts does not wait for what is being computed
+    finally:  # an interrupt does not wait for computations that still run
         pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -37,8 +37,8 @@ def describe(progress: "Progress") -> str:
 
 
 def remaining(progress: "Progress", first: "Progress") -> str:
-    """The time to go, by the speed since the first report of this session; of runs that end
-    when they have met a goal, the most it can be."""
+    """The remaining time, by the speed since the first report of this session. Runs with a goal may
+    end sooner."""
     if progress.finished:
         return f"{clock(0.0)} left"
     done = progress.steps - first.steps

@@ -1,4 +1,4 @@
-"""What training says of itself: to a display, in a line of a log, and when it returns."""
+"""What training reports: to a display, in a log, and when it returns."""
 
 import dataclasses
 import pathlib
@@ -92,11 +92,11 @@ class Result:
 
     @property
     def diverged(self) -> np.ndarray:
-        """Whether each run has."""
+        """Whether each run has diverged."""
         return np.asarray(self.runs.diverged)
 
     def final_score(self, run: int) -> float:
-        """As the function, of a run."""
+        """The function `final_score` of one run."""
         return final_score(self.scores[run], bool(self.diverged[run]))
 
     @property

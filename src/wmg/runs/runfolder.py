@@ -117,7 +117,7 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
-    """Hold a run folder for one process, and remove what killed ones left half written."""
+    """Lock a run folder for one process, and remove unfinished files of killed processes."""
     if path.is_dir() and not os.access(path, os.W_OK):
         raise BadInput(f"{path} is read-only: training could not save anything there")
     with open(path / ".lock", "w", opener=_open_at_once) as lock:

@@ -78,7 +78,7 @@ class RunLog:
 
 
 def _open_existing(path: str, flags: int) -> int:
-    """Opens a file that is there: a log that was deleted would begin anew in its middle."""
+    """Opens existing files only: a deleted log must not start again without its beginning."""
     return os.open(path, flags & ~os.O_CREAT)
 
 

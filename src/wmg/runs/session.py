@@ -26,7 +26,7 @@ from wmg.types import Run
 SAVE_SHARE = 20
 """Saving takes at most 1/SAVE_SHARE of the time."""
 WORTH_COMPILING = 10_000
-"""Updates with fewer runs that save about as much time as compiling for them takes."""
+"""After this many updates, a smaller batch has saved about the time of its compilation."""
 
 
 class Session:
@@ -142,7 +142,7 @@ class Session:
         return time.monotonic() + max(save_seconds, SAVE_SHARE * (time.monotonic() - began))
 
     def result(self, stopped: bool) -> Result:
-        """What training has come to, read back from the logs where there are any."""
+        """The result so far. Steps and scores are read back from the logs."""
         steps, scores = runfolder.tabulate(self.store.read_logs(), self.store.path)
         if self.goals is not None:
             self.goals.keep_last(scores)

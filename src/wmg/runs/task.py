@@ -121,10 +121,10 @@ class CompiledTask(Task):
             self.engine = "XLA" if kernel is None else "window kernel"
         if kernel is not None:
             return functools.partial(devices.split_runs(kernel.advance), self.env)
-        return functools.partial(_program(self.rule, *self._kept_for()), self.env)
+        return functools.partial(_program(self.rule, *self._program_key()), self.env)
 
-    def _kept_for(self) -> tuple:
-        """What programs are kept for: whom they are made for, and how they are compiled."""
+    def _program_key(self) -> tuple:
+        """The key of kept programs: agent, precision and compiler options."""
         options = xla_options.for_cpu() if hardware.on_cpu() else xla_options.for_gpu()
         return self.settings.agent, self.settings.precision, tuple(options.items())
 
@@ -147,21 +147,21 @@ class CompiledTask(Task):
         settings = self.settings
         if settings.goal is None:
             return None
-        return tester_by(_player(*self._kept_for()), self.env, settings.goal, settings.runs)
+        return tester_by(_player(*self._program_key()), self.env, settings.goal, settings.runs)
 
 
 @functools.lru_cache(KEPT)
 def _program(
     rule: Rule, agent: AgentSettings, precision: Precision, options: tuple
 ) -> hardware.Program:
-    """What trains an agent. It is kept, so that training the same agent again compiles nothing."""
-    del agent, options  # programs for them are dropped together
+    """The program that trains an agent, kept so that training it again compiles nothing."""
+    del agent, options  # only part of the key
     return hardware.program(rule, precision)
 
 
 @functools.lru_cache(KEPT)
 def _player(agent: AgentSettings, precision: Precision, options: tuple) -> Player:
-    """What plays the tests of a goal with an agent, kept likewise."""
+    """The program that plays the tests of a goal with an agent, kept likewise."""
     del agent, options
     return player(precision)
 
@@ -205,7 +205,7 @@ def _compile() -> Callable[..., Callable]:
 
 
 def share_out(given: OnHost, runs: int) -> list[HostEnvs]:
-    """The environments of each run: as many single ones for each, or one `HostEnvs`."""
+    """The environments of each run: one `HostEnvs`, or an equal share of the single ones."""
     several = [given] if isinstance(given, Host | HostEnvs) else list(given)
     together = [each for each in several if isinstance(each, HostEnvs)]
     if together:

@@ -135,7 +135,7 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
             f"{path} has taken {max(steps):,} steps: a branch of it needs more than "
             f"steps = {settings.steps:,}"
         )
-    # Those that diverged stand at their last finite weights: with other numbers they may go on.
+    # Diverged runs have their last finite weights: with other numbers they may go on.
     runs = eqx.tree_at(lambda run: run.diverged, state[0], jnp.zeros(settings.runs, bool))
     return runs, {"folder": str(path), "steps": steps}
 
@@ -170,10 +170,9 @@ def open_session(
 def stop_on_signals() -> Iterator[list[int]]:
     """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
 
-    Signals that arrive within `ONE_SIGNAL` seconds count as one, and do not keep training from
-    saving. If training ends sooner, the handlers wait so long for the second one.
-
-    Outside the main thread, where Python allows no handlers, signals are left alone.
+    Signals within `ONE_SIGNAL` seconds count as one, since schedulers may send a signal twice. The
+    handlers stay for that time, also if training ends sooner. Outside the main thread, where Python
+    allows no handlers, signals are left alone.
     """
     received: list[int] = []
     first = 0.0

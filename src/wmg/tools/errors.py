@@ -4,16 +4,16 @@ import difflib
 from collections.abc import Iterable
 
 LONGEST = 80
-"""How many characters of the user's input an error message repeats."""
+"""Most characters of the user's input that an error message repeats."""
 LONGEST_SENTENCE = 800
-"""How many characters an error message has at most. Libraries repeat whatever they cannot read."""
+"""Most characters of an error message. Some libraries quote the whole file they cannot read."""
 
 
 class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
 
     def __init__(self, sentence: "str | BadInput"):
-        # Gymnasium raises what a worker raised again as BadInput(error).
+        # Gymnasium raises the error of a worker again, as BadInput(error).
         super().__init__(cut(str(sentence), LONGEST_SENTENCE))
 
 

@@ -37,7 +37,7 @@ def describe() -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of this code, with "+" if tracked files have changed since; None if unknown.
 
-    Code that was copied without its history can be told by the variable WMG_COMMIT.
+    The variable WMG_COMMIT names the commit of code that was copied without its history.
     """
     if told := os.environ.get("WMG_COMMIT"):
         return told

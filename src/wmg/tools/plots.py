@@ -150,7 +150,7 @@ def _draw_curves(axes: Any, curves: Mapping[str, Curve]) -> list[Label]:
         mean, deviation, alive = spread(scores)
         axes.plot(curve.steps, mean, dash, color=colour, linewidth=2, zorder=3)
         if len(scores) > 1:
-            # Not beyond what any run has: few runs have begun to learn, none is below 0%.
+            # Within the scores of the runs: a band below 0% would show what no run can have.
             low = np.maximum(mean - deviation, np.fmin.reduce(scores))
             high = np.minimum(mean + deviation, np.fmax.reduce(scores))
             axes.fill_between(
@@ -213,8 +213,8 @@ def _draw_labels(axes: Any, labels: list[Label]) -> None:
 def apart(heights: Numbers, gap: float) -> Numbers:
     """The nearest heights, by least squares, that keep ascending order and a least gap.
 
-    Less `gap` times their index they need only ascend, which is isotonic regression: groups
-    that are out of order are pooled into their mean.
+    Once `gap` times the index is subtracted, heights need only ascend. That is isotonic
+    regression: groups that are out of order are replaced by their mean.
     """
     offsets = gap * np.arange(len(heights))
     groups: list[list[float]] = []
