@@ -25,9 +25,10 @@ import safetensors.numpy
 from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.cli import main as cli
-from wmg.config import Config, Precision
+from wmg.config import Config, Goal, Precision
 from wmg.learn.rule import Rule
-from wmg.runs import hardware, task, train
+from wmg.play.goal_test import GoalTester
+from wmg.runs import goals, hardware, task, train
 from wmg.runs.result import Result
 from wmg.types import Env
 
@@ -65,11 +66,28 @@ def trained() -> pathlib.Path:
     return folder
 
 
+@contextlib.contextmanager
+def made_for(backend: str) -> Iterator[None]:
+    """Programs that are made here are those for a backend, "cpu" or "gpu", which may be missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hardware, "on_cpu", lambda: backend == "cpu")
+        yield
+
+
 def over_runs(
     rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> hardware.Advance:
     """The function that trains a batch of runs by a rule in an environment."""
-    return functools.partial(hardware.program(rule, precision, backend), env)
+    with made_for(backend or jax.default_backend()):
+        return functools.partial(hardware.program(rule, precision), env)
+
+
+def goal_tester(
+    env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
+) -> GoalTester:
+    """What tests the runs of a batch."""
+    with made_for(backend or jax.default_backend()):
+        return goals.goal_tester(goals.player(precision), env, goal, runs)
 
 
 def stop_after(some: Config, folder: pathlib.Path, reports: int, **options) -> None:

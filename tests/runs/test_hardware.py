@@ -91,7 +91,6 @@ from wmg.learn.a3c import A3C
 from wmg.play.streams import goal_keys
 from wmg.config import Goal
 from wmg.runs.active_runs import ActiveRuns
-from wmg.runs.goals import goal_tester
 env, runs, hyper = test_parallel.start_batch(4, GRUSettings(2, 2, 2))
 records, handler = [], logging.Handler()
 handler.emit = lambda record: records.append(record.getMessage())
@@ -105,7 +104,7 @@ for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers
     np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
-trials = goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
+trials = tiny.goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
 assert trials.at_once == 4  # two for each device
 keys = goal_keys(np.array([2]), 1, 1)
 with jax.log_compiles():
@@ -184,7 +183,7 @@ def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision
     run = hardware.take(task.start_runs(settings, env), 0)
 
     def learn(run):
-        with hardware.products(precision, "gpu"):
+        with tiny.made_for("gpu"), hardware.products(precision):
             return A3C(4).advance(env, settings.hyper, run, jnp.array(8))
 
     text = jax.jit(learn).lower(run).as_text()

@@ -28,7 +28,7 @@ def raise_error(error):
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
 
 
 def test_on_a_cpu_there_is_no_choice_and_no_kernel():

@@ -46,14 +46,12 @@ def stack(trees: list[Tree]) -> Tree:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def products(
-    precision: Precision, backend: str | None = None
-) -> contextlib.AbstractContextManager[None]:
+def products(precision: Precision) -> contextlib.AbstractContextManager[None]:
     """A context in which matrix products of float32 are compiled for this precision.
 
     JAX's own default on a GPU is TF32. A CPU computes in float32 whatever is asked for.
     """
-    if on_cpu(backend):
+    if on_cpu():
         return contextlib.nullcontext()
     return jax.default_matmul_precision("highest" if precision == "float32" else "tensorfloat32")
 
@@ -63,16 +61,16 @@ def computed_precision(precision: Precision) -> Precision:
     return "float32" if on_cpu() and precision == "tf32" else precision
 
 
-def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
+def program(rule: Rule, precision: Precision) -> Program:
     """The function that trains a batch of runs by a rule."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
     ) -> tuple[Run, Totals]:
-        with products(precision, backend):
+        with products(precision):
             return rule.advance(env, hyper, run, until, batch)
 
-    if on_cpu(backend):
+    if on_cpu():
         one = jax.jit(advance, compiler_options=xla_options.for_cpu(), donate_argnums=2)
         return functools.partial(_map_over_cores, one)
     if rule.spread == "envs":
@@ -86,9 +84,9 @@ def program(rule: Rule, precision: Precision, backend: str | None = None) -> Pro
     return devices.split_runs(mapped)
 
 
-def on_cpu(backend: str | None = None) -> bool:
-    """Whether runs are spread over CPU cores. Tests may name a backend that is not there."""
-    return (backend or jax.default_backend()) == "cpu"
+def on_cpu() -> bool:
+    """Whether runs are spread over CPU cores."""
+    return jax.default_backend() == "cpu"
 
 
 def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:

@@ -27,7 +27,7 @@ from wmg.play.goal_test import GoalTester
 from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.runs import devices, hardware, xla_options
-from wmg.runs.goals import Player, player, tester_by
+from wmg.runs.goals import Player, goal_tester, player
 from wmg.runs.hardware import Advance
 from wmg.settings import AgentSettings, EnvSettings
 from wmg.tools.errors import BadInput
@@ -147,7 +147,7 @@ class CompiledTask(Task):
         settings = self.settings
         if settings.goal is None:
             return None
-        return tester_by(_player(*self._program_key()), self.env, settings.goal, settings.runs)
+        return goal_tester(_player(*self._program_key()), self.env, settings.goal, settings.runs)
 
 
 @functools.lru_cache(KEPT)
