@@ -111,7 +111,11 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
     of the folder to go on with."""
     if name is not None and env is None:
         base = find_config(name, asked_steps(args))
-        return with_agent(base, agent) if agent else base
+        if agent is None:
+            return base
+        from wmg.api.training import find_agent  # imports jax: not for a plain preset
+
+        return dataclasses.replace(base, agent=find_agent(agent))
     if env or agent:
         from wmg.api import training
         from wmg.api.defaults import STEPS
@@ -127,13 +131,6 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
         "name a preset (wmg list shows them), an environment with --env, or a folder with "
         "--resume or --from"
     )
-
-
-def with_agent(settings: Config, agent: str) -> Config:
-    """The settings with another agent, by its name or import path."""
-    from wmg.api import training  # imports jax, which a plain preset must do without here
-
-    return dataclasses.replace(settings, agent=training.find_agent(agent))
 
 
 def finish_training(result: Any, json: bool) -> int:

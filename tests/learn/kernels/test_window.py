@@ -22,7 +22,8 @@ from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
 from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
 from wmg.learn.kernels.window import WindowKernel, suit
 from wmg.paper import find_preset
-from wmg.runs.task import make_task, stack_hypers
+from wmg.runs.task import stack_hypers
+from wmg.runs.train import make_task
 
 SMALL = WMGSettings(
     slots=3, memo_size=10, layers=2, heads=2, head_size=6, hidden=5, actor_critic=12
