@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import datetime
 import json as jsonlib
+import math
 import pathlib
 import re
 import sys
@@ -95,15 +96,15 @@ def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Conf
     if (env or agent) and (old := option_value(args, "--resume") or option_value(args, "--from")):
         raise BadInput(f"{old} has its environment and agent: it takes neither --env nor --agent")
     base = base_config(name, env, agent, args)
-    goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
+    numbers = [arg.partition("=")[0] for arg in args if arg.startswith("--goal.")]
+    goal = base.goal is not None or bool(numbers)
     base = dataclasses.replace(base, goal=base.goal or Goal())
     options = parse(TrainOptions, args, "wmg train [PRESET]", config=base, goal=goal)
-    numbers = [arg.partition("=")[0] for arg in args if arg.startswith("--goal.")]
-    if numbers and not options.goal:
+    if options.goal:
+        return options, options.config
+    if numbers:
         raise BadInput(f"{numbers[0]} has no effect: --no-goal leaves the goal out")
-    return options, dataclasses.replace(
-        options.config, goal=options.config.goal if options.goal else None
-    )
+    return options, dataclasses.replace(options.config, goal=None)
 
 
 def base_config(name: str | None, env: str | None, agent: str | None, args: list[str]) -> Config:
@@ -154,20 +155,25 @@ def finish_training(result: Any, json: bool) -> int:
     }
     if json:
         print(jsonlib.dumps(summary))
-        return 1 if diverged == result.config.runs else 0
-    if not result.finished:
+    elif not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
         print(f"to keep its model as it is: wmg convert {result.folder} MODEL.safetensors")
-        return 0
-    said = describe_scores(summary, result.config.runs)
+    else:
+        print_summary(summary, result)
+    return 1 if diverged == result.config.runs else 0
+
+
+def print_summary(summary: dict[str, Any], result: Any) -> None:
+    """Print the result of training that has ended, for people."""
+    runs, diverged = result.config.runs, summary["diverged"]
+    said = describe_scores(summary, runs)
     print(f"{result.folder}: {said}, {summary['seconds']:,} s")
     if result.config.goal:
         print(describe_goal(summary["goal"], result.config))
     if diverged:
-        print(f"{diverged} of {result.config.runs} runs diverged and were stopped{suspect(result)}")
+        print(f"{diverged} of {runs} runs diverged and were stopped{suspect(result)}")
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
-    return 1 if diverged == result.config.runs else 0
 
 
 def suspect(result: Any) -> str:
@@ -195,16 +201,14 @@ def summarise_goal(result: Any) -> dict[str, Any] | None:
 
     if result.config.goal is None:
         return None
-    steps = [float("inf") if x is None else round(x, 1) for x in result.crossings]
-    finite = [
-        x if x < float("inf") else None for x in (stats.censored_quantile(steps, 0.5), *steps)
-    ]
+    steps = [None if x is None else round(x, 1) for x in result.crossings]
+    median = stats.censored_quantile([math.inf if x is None else x for x in steps], 0.5)
     return {
         **dataclasses.asdict(result.config.goal),
         "test_every": result.config.report_every,
-        "solved": sum(x is not None for x in finite[1:]),
-        "median_steps": finite[0],
-        "steps": finite[1:],
+        "solved": len(steps) - steps.count(None),
+        "median_steps": median if median < math.inf else None,
+        "steps": steps,
     }
 
 
