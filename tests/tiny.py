@@ -77,9 +77,9 @@ def made_for(backend: str) -> Iterator[None]:
 def over_runs(
     rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> hardware.Advance:
-    """The function that trains a batch of runs by a rule in an environment."""
+    """`hardware.over_runs` for a backend, by default the one there is."""
     with made_for(backend or jax.default_backend()):
-        return functools.partial(hardware.program(rule, precision), env)
+        return hardware.over_runs(rule, env, precision)
 
 
 def goal_tester(

@@ -61,8 +61,13 @@ def computed_precision(precision: Precision) -> Precision:
     return "float32" if on_cpu() and precision == "tf32" else precision
 
 
-def program(rule: Rule, precision: Precision) -> Program:
+def over_runs(rule: Rule, env: Env, precision: Precision = "float32") -> Advance:
     """The function that trains a batch of runs by a rule."""
+    return functools.partial(program(rule, precision), env)
+
+
+def program(rule: Rule, precision: Precision) -> Program:
+    """The function that trains a batch of runs by a rule, in the environment it is given."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
