@@ -57,14 +57,13 @@ def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tre
     if part:
         prefix = f"{part}."
         arrays = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-    names = [name for name, _ in _named_leaves(like)]
-    if odd := sorted(set(names) ^ set(arrays)):
+    expected = dict(_named_leaves(like))
+    if odd := sorted(expected.keys() ^ arrays.keys()):
         raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")
-    leaves = []
-    for name, leaf in _named_leaves(like):
+    for name, leaf in expected.items():
         if wrong := _misfit(arrays[name], leaf, form):
             raise BadInput(f"{path} does not fit its config: {name} has {wrong}")
-        leaves.append(_from_numpy(arrays[name], leaf))
+    leaves = [_from_numpy(arrays[name], leaf) for name, leaf in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header
 
 

@@ -41,6 +41,7 @@ def take_rows(tree: Tree, rows: Any) -> Tree:
     return take(tree, rows)
 
 
+@jax.jit
 def stack(trees: list[Tree]) -> Tree:
     """A batch of single runs."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
@@ -115,10 +116,7 @@ def _map_over_cores(
         mine = take_rows((hyper, runs), index)
         return jax.block_until_ready(one(env, *mine, jnp.asarray(until[index])))
 
-    return _stack_compiled(map_over_cores(train, count))
-
-
-_stack_compiled = jax.jit(lambda trees: stack(trees))
+    return stack(map_over_cores(train, count))
 
 
 def _in_turn(one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any) -> tuple[Run, Totals]:
@@ -128,4 +126,4 @@ def _in_turn(one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any) -> tu
     for index in range(count):
         mine = devices.split_environments(*take_rows((hyper, runs), index))
         trained.append(one(env, *mine, until[index]))
-    return _stack_compiled(trained)
+    return stack(trained)

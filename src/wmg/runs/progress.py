@@ -75,29 +75,27 @@ def display(file=None) -> Iterator[Display]:
 
 @contextlib.contextmanager
 def _lines(file) -> Iterator[Display]:
-    # The first report and the last two are all that is kept: there may be millions.
-    first: Progress | None = None
-    last: Progress | None = None
-    shown: Progress | None = None
+    kept: list[Progress] = []  # the first report and the last: there may be millions
+    written: Progress | None = None
     due = float("-inf")
 
-    def write(progress: "Progress", first: "Progress") -> None:
-        nonlocal shown
-        shown = progress
+    def write(progress: "Progress") -> None:
+        nonlocal written
+        written = progress
         steps = f"{progress.steps:,} of {progress.total:,} steps"
-        left = remaining(progress, first)
+        left = remaining(progress, kept[0])
         print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
 
     def show(progress: "Progress") -> None:
-        nonlocal first, last, due
-        first, last = first or progress, progress
+        nonlocal due
+        kept[1:] = [progress]
         if time.monotonic() >= due:
             due = time.monotonic() + LINE_SECONDS
-            write(progress, first)
+            write(progress)
 
     yield Display(lambda: print(COMPILING, file=file, flush=True), show)
-    if first and last and last is not shown:
-        write(last, first)
+    if kept and kept[-1] is not written:
+        write(kept[-1])
 
 
 @contextlib.contextmanager
