@@ -1,4 +1,4 @@
-"""The settings of a run, once, and configs as JSON.
+"""The settings of a run with their defaults, and configs as JSON.
 
 Settings are of two kinds. Those of an environment or an agent (in their own folders), `t_max` and
 `batched` fix shapes: a change recompiles and cannot be made to a saved run. `Hyper` holds
@@ -152,8 +152,8 @@ class Config:
     """Longest update window: gradients reach this many steps back."""
     batched: Batched = dataclasses.field(default_factory=Batched)
     bootstrap_truncated: bool = False
-    """Whether returns go on with the value of the last observation where an episode is truncated,
-    that is cut off by a limit. Off, as in the paper, nothing follows the end of an episode."""
+    """Whether returns bootstrap from the value of the last observation of an episode that is
+    truncated (cut off by a limit). Off, as in the paper, every end counts as terminal."""
     precision: Precision = "float32"
     """Precision of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs
     that have it, else float32. bfloat16, for batched.envs > 1: the network in bfloat16, heads in

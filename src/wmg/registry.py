@@ -95,7 +95,7 @@ def _register(
 
 
 def settings_class(base: type, name: Any, path: Any = None, where: str = "config") -> type:
-    """The settings class of the environment or agent called `name`. If nobody has registered it,
+    """The settings class of the environment or agent called `name`. If it is not registered,
     the module of the import path `path` is imported, which should register it."""
     known = ENVS if base is EnvSettings else AGENTS
     is_name = isinstance(name, str)

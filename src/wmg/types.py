@@ -152,7 +152,7 @@ class Agent(eqx.Module, Generic[Memory]):
 
 
 class Summary(eqx.Module, Generic[Memory]):
-    """What an agent makes of one observation before it decides, or of each of many."""
+    """The result of the first part of an agent's step, for one observation or for many."""
 
     vector: Float[Array, "*many size"]
     memory: Memory
@@ -200,7 +200,7 @@ class Learner(Agent[Memory]):
 
 
 class Statistics(eqx.Module):
-    """What an agent has measured of its activations. These numbers are not trained."""
+    """Running statistics of an agent's activations, which are measured and not trained."""
 
     mean: Float[Array, " channels"]
     variance: Float[Array, " channels"]

@@ -54,7 +54,7 @@ def summary() -> str:
 
 
 def command() -> NoReturn:
-    """What the shell calls. Modules in the current folder can be imported, after all others."""
+    """The entry point `wmg` of the shell. The current folder comes last on the import path."""
     sys.path.append("")
     watch_interrupts("stopping after this report" if sys.argv[1:2] == ["train"] else "stopping")
     code = main()
@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence; 130: interrupted."""
     args = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names may be more than a terminal can show
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
     if not args or args[0] in ("-h", "--help"):
         print(summary(), end="")
@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(error, FailedCode):
             traceback.print_exception(error.__cause__)
         print(f"wmg: {error}", file=sys.stderr)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output, say `head`, has closed it
         sys.stdout = None
         return 0
     except KeyboardInterrupt:

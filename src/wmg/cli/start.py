@@ -95,8 +95,8 @@ LARGE = 800_000
 
 
 def threads_for(settings: Config) -> int:
-    """How many threads training is best given on a CPU: one for each run, but two for a single run
-    of a large network, or of many environments. A small one is a tenth slower with two."""
+    """The best number of threads for training on a CPU: one for each run, but two for a single run
+    of a large network or of many environments. A small network is a tenth slower with two."""
     from wmg.runs import checkpoint
     from wmg.types import count_parameters
 

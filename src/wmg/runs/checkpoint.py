@@ -68,7 +68,7 @@ def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tre
 
 
 def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
-    """The JSON header of a file of ours, if it has the wanted form and a version we know."""
+    """The JSON header of a wmg file. Refuses another form and unknown versions."""
     if not path.is_file():
         raise BadInput(f"there is no file {path}")
     try:
@@ -89,7 +89,7 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
 
 
 def shape_of(settings: Config, spec: EnvSpec | None = None) -> Agent:
-    """An agent without its numbers; data that its environment needs may be missing."""
+    """The agent with shapes in place of arrays. The data set of its environment may be missing."""
     seen = spec or registry.make_env(settings.env, shapes_only=True).spec
 
     def make() -> Agent:

@@ -19,7 +19,7 @@ LINE_SECONDS = 5.0
 
 
 def describe(progress: "Progress") -> str:
-    """One line: rate, score of the median and the best run, and whatever went wrong."""
+    """One line: rate, score of the median and the best run, runs that solved or diverged."""
     scores, metric = progress.scores, progress.metric
     name = score_text.name(metric)
     by = f" by {progress.engine}" if progress.engine else ""

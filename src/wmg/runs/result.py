@@ -32,7 +32,7 @@ class Progress:
     seconds: float
     """Since training began, over all sessions."""
     finished: bool
-    """Whether nothing is left to do."""
+    """Whether all runs have ended."""
     engine: str = ""
     """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
     metric: str = "reward"
@@ -60,7 +60,7 @@ class Result:
     testing: float = 0.0
     """Of the seconds, how many were spent on these tests."""
     stopped: bool = False
-    """Whether a signal asked to stop. It may be finished all the same."""
+    """Whether a signal asked to stop. Training may have finished nevertheless."""
     starts: list[int] = dataclasses.field(default_factory=list)
     """Steps that each run of a branch had taken in its parent."""
     engine: str = ""

@@ -73,7 +73,7 @@ class RunLog:
         self._synced = True
 
     def size(self) -> int:
-        """Bytes in the log, those of an earlier session included."""
+        """Bytes in the log, including those of earlier sessions."""
         return self._size
 
 

@@ -1,4 +1,4 @@
-"""The session loop: compiled chunks of training, and between them what Python does.
+"""The session loop: compiled chunks of training, and the work of Python between them.
 
 Between two chunks Python writes logs, tests what has a goal, shows progress, saves and stops. One
 loop drives every task, whatever its learning rule and wherever its environment runs.
@@ -73,8 +73,8 @@ class Session:
     def shrink(self) -> None:
         """Drop finished runs from a batch that is one program, once few others are left.
 
-        The remaining runs are recompiled at the smaller batch size, which takes as long as many
-        updates. It is done after that many updates with few active runs.
+        Compiling for the smaller batch size takes as long as many updates. So runs are dropped
+        after that many updates with few active runs.
         """
         if self.task.one_program and self.goals is not None:
             now = self.reports * self.settings.report_every

@@ -153,6 +153,6 @@ def _program(
 
 @functools.lru_cache(KEPT)
 def _player(agent: AgentSettings, precision: Precision, options: tuple) -> Player:
-    """The program that plays the tests of a goal with an agent, kept likewise."""
+    """The program that plays the tests of a goal with an agent, kept in the same way."""
     del agent, options
     return player(precision)

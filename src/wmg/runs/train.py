@@ -57,7 +57,7 @@ def train(
     `branch_from`, a new folder starts from the state of another one, with changed numbers. An
     environment of your own that is not registered is given as `env`, with settings whose `env` is
     None: a compiled one, or one on the host (several for several runs or environments).
-    `start` is called once nothing is refused any more, `show` after each report.
+    `start` is called once all checks have passed, `show` after each report.
     """
     settings = pinned(settings)
     task = make_task(settings, env)

@@ -15,7 +15,7 @@ from wmg import __version__
 
 
 def describe() -> dict[str, Any]:
-    """What a measured figure must be read with: device, versions, commit, date."""
+    """The conditions of a measurement: device, versions, commit, date."""
     import jax
 
     device = jax.devices()[0]

@@ -58,7 +58,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """A name to the right of the axes, at the height of what it names."""
+    """A name to the right of the axes, at the height of its curve or line."""
 
     text: str
     height: float
