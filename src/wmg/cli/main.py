@@ -66,6 +66,11 @@ def command() -> NoReturn:
     sys.exit(code)
 
 
+def interrupted() -> None:
+    """Say that a command was ended."""
+    print("wmg: interrupted", file=sys.stderr, flush=True)
+
+
 def watch_interrupts(does: str) -> None:
     """Acknowledge Ctrl-C at once, and end the process soon after a second one.
 
@@ -88,6 +93,7 @@ def watch_interrupts(does: str) -> None:
         print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         read_signal()
         time.sleep(signals.ONE_SIGNAL)
+        interrupted()  # the main thread has not: it waits for a compiled program
         os._exit(INTERRUPTED)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -118,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout = None
         return 0
     except KeyboardInterrupt:
-        print("wmg: interrupted", file=sys.stderr)
+        interrupted()
         return INTERRUPTED
     except OSError as error:
         name = cut(str(error.filename or "a file"), LONGEST_SENTENCE)
