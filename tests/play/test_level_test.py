@@ -86,6 +86,9 @@ def test_thinking_steps_are_beyond_the_limit(settings):
     thought = play(settings, patience=3, thinking=3)
     np.testing.assert_array_equal(thought.success, [True, True, False])
     np.testing.assert_array_equal(thought.length, [1, 2, 2])
+    one_step = dataclasses.replace(settings, max_steps=1)
+    thought = play(one_step, patience=2, thinking=2)
+    np.testing.assert_array_equal(thought.success, [True, False, False])
     with pytest.raises(BadInput, match="thinking must be from 0 to 10,000, got -1"):
         play(settings, thinking=-1)
 

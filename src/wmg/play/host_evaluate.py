@@ -108,8 +108,8 @@ def _act_in_lanes(
     """Each lane's action and memory. `places` are its episode and how far that is played."""
 
     def think(seen: Observation) -> Any:
-        again = lambda _, memory: agent(seen, memory).memory  # noqa: E731
-        return jax.lax.fori_loop(0, thinking, again, agent.initial_memory())
+        memory = agent.initial_memory()
+        return jax.lax.fori_loop(0, thinking, lambda _, memory: agent(seen, memory).memory, memory)
 
     def one(seen: Observation, memory: Any, place: Int[Array, "2"]) -> tuple[Array, Any]:
         episode, time = place
