@@ -72,14 +72,12 @@ def play(
 
     `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps.
 
-    With `thinking`, the agent first sees the first observation for so many more steps, in which it
-    updates its memory. The environment takes no step then, so they count neither towards the limit
-    nor as length, and what is random in later steps is the same as without them.
+    With `thinking`, the agent first sees the first observation for so many more steps and updates
+    its memory. The environment takes no step then: they do not count, and use no random numbers.
 
     `allowed[n]` is the number of failures among the first n episodes with which play goes on. Once
-    there are more, no episode is begun and those in progress are played to their end. So the
-    episodes that were played are always the first ones, whatever their length. Idle lanes cost as
-    much as others.
+    there are more, no episode is begun and those in progress are played to their end. So those
+    played are always the first ones, whatever their length. Idle lanes cost as much as others.
 
     Play goes on from `now`, and stops after `steps` steps if they are given.
     """
@@ -96,8 +94,8 @@ def play(
         lane = now.state, now.observation, now.memory, now.time, now.episode
         after, memory = jax.vmap(one)(*lane)
         time, idle = now.time + 1, now.episode >= episodes
-        limit = env.spec.max_steps + thinking
-        ended = ~idle & (after.terminated | after.truncated | (time == limit))
+        late = time == env.spec.max_steps + thinking
+        ended = ~idle & (after.terminated | after.truncated | late)
         played = Episodes(
             now.played.reward.at[now.episode].add(after.reward, mode="drop"),
             now.played.length.at[now.episode].add(now.time >= thinking, mode="drop"),
@@ -111,19 +109,22 @@ def play(
             return now
         more = True if allowed is None else failed <= allowed[now.begun]
         wanted = (episode == episodes).any() & (now.begun < episodes) & more
-        return jax.lax.cond(wanted, lambda: _refill(now, jax.vmap(fresh)), lambda: now)
-
-    def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
-        return begin_lane(agent, begin, index)
+        fresh = jax.vmap(functools.partial(begin_lane, agent, begin))
+        return jax.lax.cond(wanted, lambda: _refill(now, fresh), lambda: now)
 
     return repeat(step, start(agent, begin, episodes, lanes) if now is None else now, steps)
 
 
 def _step_if(acts: Bool[Array, ""], after: Step, state: Any, observation: Observation) -> Step:
     """The step if the agent acts; otherwise none, which leads to where the environment is."""
-    kept = keep_if(acts, (after.state, after.observation), (state, observation))
-    ends = after.terminated & acts, after.truncated & acts, after.success & acts
-    return Step(*kept, jnp.where(acts, after.reward, 0.0), *ends)
+    return Step(
+        state=keep_if(acts, after.state, state),
+        observation=keep_if(acts, after.observation, observation),
+        reward=jnp.where(acts, after.reward, 0.0),
+        terminated=after.terminated & acts,
+        truncated=after.truncated & acts,
+        success=after.success & acts,
+    )
 
 
 def repeat(step: Callable[[Lanes], Lanes], now: Lanes, steps: Int[Array, ""] | int | None) -> Lanes:
