@@ -115,10 +115,6 @@ class LevelEnv(Env[State]):
     def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
         """An episode of the level at this index of the bank."""
 
-    @abc.abstractmethod
-    def with_limit(self, steps: int) -> "LevelEnv[State]":
-        """The same environment with another limit of steps."""
-
 
 class Output(eqx.Module, Generic[Memory]):
     """What an agent makes of one observation."""
@@ -141,6 +137,11 @@ class Agent(eqx.Module, Generic[Memory]):
 
     @abc.abstractmethod
     def __call__(self, observation: Observation, memory: Memory) -> Output[Memory]: ...
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its memory can hold anything."""
+        return any(jnp.size(leaf) for leaf in jax.tree.leaves(self.initial_memory()))
 
     def attend_to(
         self, observation: Observation, memory: Memory, on: Bool[Array, " nodes"]

@@ -173,6 +173,8 @@ def test_an_agent_without_factors_trains_on_a_flattened_set():
     result = wmg.train(env=dataclasses.replace(env, flattened=True), **few)
     assert result.finished and result.model.spec.observation == ObservationSpec(3 + 2 * 3)
     assert result.evaluate(2).episodes == 2
+    with pytest.raises(BadInput, match="thinking must be from 0"):
+        result.evaluate(2, thinking=-1)
 
 
 def test_settings_say_how_the_observation_is_shown():

@@ -77,6 +77,8 @@ def test_an_environment_of_ones_own_needs_no_settings(trained):
     played = result.evaluate(episodes=50)
     assert played.episodes == 50 and 0 <= played.success <= 1
     assert str(played).endswith(f"over 50 episodes of {played.mean_length:.0f} steps")
+    with pytest.raises(BadInput, match="thinking must be from 0 to 10,000, got -1"):
+        wmg.evaluate(result, 50, thinking=-1)
 
 
 def test_a_model_is_saved_and_loaded_without_its_environment(trained, tmp_path):

@@ -91,6 +91,31 @@ def test_the_solved_share_of_a_file_is_printed_saved_and_compared(flags, tmp_pat
     assert "difference -100.00 points" in text and f"only {out} 2, neither 0" in text
 
 
+def test_tries_are_printed_with_the_figure_of_the_first_and_saved_level_by_level(
+    flags, tmp_path, capsys
+):
+    out = tmp_path / "tries.json"
+    args = "eval", "random", *flags, "--env.max-steps=2", "--test-seed=2", "--tries=40"
+    code, text, _ = tiny.command(capsys, *args, "--out", out)
+    first, second = text.splitlines()
+    assert code == 0 and first.startswith("random: solved 100.0% (34.2% to 100.0%) of 2 levels")
+    assert first.endswith("in 2 steps, in one of 40 tries")
+    saved = json.loads(out.read_text())
+    tries, by_try = saved["try_each"], saved["solved_by_try"]
+    assert saved["tries"] == 40 and saved["solved_each"] == [1, 1] and max(tries) > 1
+    assert by_try == [sum(number <= tried for number in tries) for tried in range(1, 41)]
+    assert second.startswith(f"in the first try: {by_try[0] / 2:.1%} (")
+    printed = json.loads(tiny.command(capsys, *args, "--json")[1])
+    assert printed["solved_by_try"] == by_try and printed["solved"] == 2
+
+
+def test_thinking_is_for_episodes_as_well(capsys):
+    args = [tiny.trained(), "--run=0", "--episodes=20", "--thinking"]
+    assert evaluate(capsys, *args, 3)["mean_length"] == 12
+    code, out, err = tiny.command(capsys, "eval", *args, 10_001)
+    assert (code, out) == (2, "") and "thinking must be from 0 to 10,000, got 10001" in err
+
+
 def test_without_boxoban_the_embedded_test_levels_are_played_and_it_says_so(flags, capsys):
     args = ("eval", "random", "--env.levels=test", "--env.max-steps=2", "--episodes=3")
     code, out, err = tiny.command(capsys, *args)
@@ -106,8 +131,12 @@ def test_without_boxoban_the_embedded_test_levels_are_played_and_it_says_so(flag
         ("--levels=frob",): "got 'frob'",
         ("--levels=test", "--episodes=1001"): "episodes must be from 1 to 1,000",
         ("--levels=test", "--thinking=-1"): "thinking must be from 0",
+        ("--levels=test", "--thinking=2"): "thinking has no effect on an agent without memory",
+        ("--levels=test", "--tries=0"): "tries must be from 1 to 1,000, got 0",
+        ("--levels=test", "--tries=2", "--greedy"): "greedy play is the same in every try",
         ("--levels=test", "--against=none.json"): "none.json: No such file",
-        ("--env.nodes=7", "--thinking=1"): "are for the levels of Sokoban",
+        ("--env.nodes=7", "--thinking=1"): "thinking has no effect on an agent without memory",
+        ("--env.nodes=7", "--tries=2"): "are for the levels of Sokoban",
     }.items(),
     ids=str,
 )

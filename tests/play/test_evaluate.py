@@ -7,14 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Int
-from probes import Errand, PaysActionOne, Skilled
+from jaxtyping import Array, Float, Int
+from probes import (
+    Errand,
+    PaysActionOne,
+    PaysAtTheEnd,
+    PaysTheFittingAction,
+    Skilled,
+    tiny_gru,
+    tiny_wmg,
+)
 
 from wmg import registry
 from wmg.agents.baselines.settings import DepthSettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.play import evaluate
 from wmg.play.evaluate import Episodes
+from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Observation, ObservationSpec, Output, Step
 
 
@@ -177,6 +186,41 @@ def test_a_summary_is_mean_and_standard_error_over_episodes():
             "mean_length": 12.0,
         }
     )
+
+
+class Slow(Agent[Float[Array, ""]]):
+    """Knows the fitting action once it has seen the cue three times before; till then it errs."""
+
+    def initial_memory(self):
+        return jnp.float32(0)
+
+    def __call__(self, observation, memory):
+        cue = observation.core[0]
+        sure = jnp.where(abs(memory) >= 3, 50.0, -50.0) * cue
+        return Output(jnp.stack([-sure, sure]), jnp.zeros(()), memory + cue)
+
+
+@pytest.mark.parametrize(("thinking", "right"), [(0, 0), (2, 0), (3, 1), (4, 1)])
+def test_thinking_shows_the_first_observation_again_in_every_episode(thinking, right):
+    env = PaysTheFittingAction(length=1, actions=2)
+    played = evaluate.evaluate(env, Slow(), 1, 200, thinking=thinking)
+    assert (played.reward == right).all() and (played.length == 1).all()
+
+
+def test_no_time_passes_while_the_agent_thinks():
+    # Only the last of three steps is paid, so a step taken while thinking would be missed.
+    env, agent = PaysAtTheEnd(length=3, actions=2), Patient()
+    played = evaluate.evaluate(env, agent, 1, 70, thinking=5)
+    assert (played.reward == 1).all() and (played.length == 3).all()
+
+
+def test_thinking_is_refused_where_nothing_would_be_remembered():
+    env = PaysActionOne(length=1, actions=2)
+    forgets = tiny_wmg(env.spec, memory="none", slots=0, memo_size=0)
+    for agent in (Leaning(jnp.zeros(2)), forgets):
+        with pytest.raises(BadInput, match="no effect on an agent without memory, got 3"):
+            evaluate.evaluate(env, agent, 1, 2, thinking=3)
+    assert tiny_wmg(env.spec).remembers and tiny_gru(env.spec).remembers
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))

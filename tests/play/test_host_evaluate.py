@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import plain
 import pytest
 import toy
 
@@ -104,12 +105,24 @@ def test_memory_starts_anew_with_each_episode():
     np.testing.assert_allclose(counted.reward, counted.length - 3 + 0.01 * actions, atol=1e-5)
 
 
+def test_thinking_shows_the_first_observation_again_in_every_episode():
+    counted = evaluate(dice(3), Counter(), seed=0, episodes=30, thinking=1)
+    known = counted.length < 5  # it knows no action for the fifth step
+    actions = np.array([sum(range(1, length + 1)) for length in counted.length])
+    paid = counted.length - 3 + 0.01 * actions
+    np.testing.assert_allclose(counted.reward[known], paid[known], atol=1e-5)
+    np.testing.assert_array_equal(
+        counted.length, evaluate(dice(1), Counter(), seed=0, episodes=30).length
+    )
+
+
+@pytest.mark.parametrize("thinking", [0, 2])
 @pytest.mark.parametrize("kind", toy.VECTORS)
-def test_vector_environments_play_held_out_episodes(kind):
-    agent = registry.make_agent(AGENT, toy.SPEC, jax.random.key(1))
-    alone = evaluate(toy.single(3), agent, seed=3, episodes=20)
+def test_vector_environments_play_held_out_episodes(kind, thinking):
+    agent = plain.shaken(registry.make_agent(AGENT, toy.SPEC, jax.random.key(1)))
+    alone = evaluate(toy.single(3), agent, seed=3, episodes=20, thinking=thinking)
     envs = toy.vector(*toy.VECTORS[kind], 2)
-    found = evaluate(envs, agent, seed=3, episodes=20)
+    found = evaluate(envs, agent, seed=3, episodes=20, thinking=thinking)
     assert (found.length > 0).all()
     if envs.takes_seeds:
         np.testing.assert_array_equal(found.length, alone.length)

@@ -1,8 +1,10 @@
-"""Whole banks played once, by agents whose every step is known."""
+"""Whole banks, played by agents whose every step is known."""
 
+import dataclasses
 import json
 import os
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from wmg import registry
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.play import evaluate, level_test
 from wmg.play.evaluate import Episodes
+from wmg.play.streams import try_key
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Output
 
@@ -83,12 +86,124 @@ def test_thinking_steps_are_beyond_the_limit(settings):
     thought = play(settings, patience=3, thinking=3)
     np.testing.assert_array_equal(thought.success, [True, True, False])
     np.testing.assert_array_equal(thought.length, [1, 2, 2])
+    one_step = dataclasses.replace(settings, max_steps=1)
+    thought = play(one_step, patience=2, thinking=2)
+    np.testing.assert_array_equal(thought.success, [True, False, False])
     with pytest.raises(BadInput, match="thinking must be from 0 to 10,000, got -1"):
         play(settings, thinking=-1)
 
 
-def test_an_agent_that_wants_to_go_must_stay_while_thinking(settings):
+def test_an_agent_that_wants_to_go_stays_while_thinking(settings):
     np.testing.assert_array_equal(play(settings, thinking=3).length, [1, 2, 2])
+
+
+def test_thinking_leaves_the_samples_as_they_are(many):
+    # This agent counts what it sees and never waits, so it plays as without thinking.
+    sampled, thought = (play(many, wavers=True, thinking=thinking) for thinking in (0, 7))
+    assert jax.tree.all(jax.tree.map(np.array_equal, sampled, thought))
+    assert 0 < sampled.success.sum() < 42
+
+
+@eqx.filter_jit
+def look(agent, seen, memory):
+    return agent(seen, memory)
+
+
+def plain_try(env, agent, key, index, thinking=0):
+    """Reward, length and success of a level, played step by step."""
+    pkey, _ = jax.random.split(jax.random.fold_in(key, index))
+    noise = np.asarray(jax.random.gumbel(pkey, (env.spec.max_steps, 5)))
+    (state, seen), memory = env.start(jnp.int32(index)), agent.initial_memory()
+    for _ in range(thinking):
+        memory = look(agent, seen, memory).memory
+    reward = 0.0
+    for time in range(env.spec.max_steps):
+        output = look(agent, seen, memory)
+        action = int(np.argmax(np.asarray(output.logits) + noise[time]))
+        after = env.step(state, jnp.int32(action), jax.random.key(0))
+        state, seen, memory = after.state, after.observation, output.memory
+        reward += float(after.reward)
+        if after.terminated:
+            break
+    return reward, time + 1, bool(after.success)
+
+
+def plain_tries(env, agent, tries, seed):
+    """The deciding outcome of each level, and the try that solved it."""
+    outcomes, solved_in = [], []
+    for index in range(env.count):
+        for number in range(1, tries + 1):
+            outcome = plain_try(env, agent, try_key(seed, number), index)
+            if outcome[2]:
+                break
+        outcomes.append(outcome)
+        solved_in.append(number if outcome[2] else 0)
+    return outcomes, solved_in
+
+
+@pytest.fixture
+def many(settings, tmp_path):
+    path = tmp_path / "many.txt"
+    path.write_text(LEVELS * 14)
+    return dataclasses.replace(settings, levels=str(path), max_steps=3).pinned()
+
+
+def play_tries(settings, tries, **options):
+    agent = Follower(jnp.int32(0), jnp.array(True))
+    return level_test.play_tries(registry.make_env(settings), agent, tries, **options)
+
+
+def test_thinking_is_that_of_a_plain_loop(many):
+    env, agent = registry.make_env(many), Follower(jnp.int32(3), jnp.array(True))
+    played = level_test.play_levels(env, agent, thinking=2)
+    expected = [plain_try(env, agent, try_key(0, 1), index, thinking=2) for index in range(42)]
+    for found, part in zip(jax.tree.leaves(played), zip(*expected, strict=True), strict=True):
+        np.testing.assert_array_equal(found, part)
+    # Without thinking this agent waits until the limit.
+    assert played.success.any() and not play(many, patience=3, wavers=True).success.any()
+
+
+def test_tries_are_those_of_a_plain_loop(many):
+    agent = Follower(jnp.int32(0), jnp.array(True))
+    played, solved_in = play_tries(many, 3, seed=5)
+    outcomes, expected = plain_tries(registry.make_env(many), agent, 3, 5)
+    assert solved_in.tolist() == expected and set(expected) == {0, 1, 2, 3}
+    for found, part in zip(jax.tree.leaves(played), zip(*outcomes, strict=True), strict=True):
+        np.testing.assert_array_equal(found, part)
+
+
+def test_the_first_try_is_play_without_tries_and_more_of_them_change_no_earlier_one(many):
+    once, _ = play_tries(many, 1)
+    assert jax.tree.all(jax.tree.map(np.array_equal, once, play(many, wavers=True)))
+    two, four = (play_tries(many, tries)[1] for tries in (2, 4))
+    np.testing.assert_array_equal(two, np.where(four > 2, 0, four))
+    np.testing.assert_array_equal(once.success, two == 1)
+
+
+def test_tries_of_a_level_do_not_depend_on_other_levels(many):
+    few, all_of_them = (play_tries(many, 4, count=count)[1] for count in (7, 42))
+    np.testing.assert_array_equal(few, all_of_them[:7])
+
+
+def test_each_try_samples_anew(many):
+    _, solved_in = play_tries(many, 8)
+    left = [(solved_in == 0).sum() + (solved_in > number).sum() for number in range(8)]
+    assert left[0] == 42 > left[1] > left[2] > left[3]
+    keys = [try_key(seed, number) for seed in range(3) for number in range(1, 9)]
+    assert len({jax.random.key_data(key).tobytes() for key in keys}) == 24
+
+
+def test_levels_are_counted_by_the_try_that_solved_them():
+    solved_in = np.array([1, 0, 3, 1, 2, 3, 0])
+    assert level_test.count_by_try(solved_in, 4) == [2, 3, 5, 5]
+
+
+def test_numbers_of_tries_that_make_no_sense_are_refused(settings):
+    for tries in (0, 1001):
+        with pytest.raises(BadInput, match=f"tries must be from 1 to 1,000, got {tries}"):
+            play_tries(settings, tries)
+    with pytest.raises(BadInput, match=r"greedy play is the same in every try: .* got 2"):
+        play_tries(settings, 2, greedy=True)
 
 
 def test_sampling_depends_on_seed_and_level_alone(settings):
@@ -147,8 +262,9 @@ def test_a_pipe_is_no_file_of_outcomes(settings, tmp_path):
 
 def test_the_bank_is_an_argument_of_the_program(settings):
     env, agent = registry.make_env(settings), Follower(jnp.int32(0), jnp.array(False))
+    chosen = jax.random.key(0), jnp.arange(3)
     trace = jax.make_jaxpr(
-        lambda env: evaluate._play(env, agent, jax.random.key(0), level_test.levels, 3, 3, True, 0)
+        lambda env: evaluate._play(env, agent, chosen, level_test.levels, 3, 3, True, 0)
     )
     inner = trace(env).eqns[-1].params["jaxpr"]
     assert env.levels.packed.shape in [value.aval.shape for value in inner.jaxpr.invars]

@@ -49,6 +49,7 @@ def evaluate(
     env: Any = None,
     seed: int = 1,
     greedy: bool = False,
+    thinking: int = 0,
     show: Callable[[str, int, int], None] | None = None,
 ) -> Evaluation:
     """How well an agent plays fresh episodes, of its own environment or of another one.
@@ -61,6 +62,8 @@ def evaluate(
       have the same shapes.
     - `seed`: which episodes; the same seed gives the same episodes to every agent.
     - `greedy`: take the most likely action instead of sampling.
+    - `thinking`: how many more steps the agent sees the first observation, and updates its memory,
+      before an episode begins.
     - `show`: is told what is done, how much of it, and of how much.
     """
     if not isinstance(model, Model | Result):
@@ -69,4 +72,4 @@ def evaluate(
     if env is not None:
         named, own = find_env(env)
         found = found.on(named, own)
-    return found.evaluate(episodes, seed=seed, greedy=greedy, show=show)
+    return found.evaluate(episodes, seed=seed, greedy=greedy, thinking=thinking, show=show)

@@ -1,4 +1,4 @@
-"""`wmg eval`: held-out episodes and, of Sokoban, every level of a bank, once."""
+"""`wmg eval`: held-out episodes and, of Sokoban, every level of a bank."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,10 @@ class EvalOptions:
     older: Literal["as oldest", "without age"] = "as oldest"
     """With --slots: how ages above that are shown."""
     thinking: int = 0
-    """Sokoban: steps to stay in place first, beyond the limit of steps."""
+    """How many more steps the agent sees the first observation, and updates its memory, before the
+    episode begins."""
+    tries: int = 1
+    """Sokoban: play a level up to so many times, with other samples, until it is solved."""
     out: pathlib.Path | None = None
     """Sokoban: write the outcome of every level to this file."""
     against: pathlib.Path | None = None
@@ -81,13 +84,14 @@ def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) 
     """Play episodes, and print the score."""
     from wmg.play import evaluate, source
 
-    if options.thinking or options.out or options.against:
-        raise BadInput("--thinking, --out and --against are for the levels of Sokoban")
+    if options.tries != 1 or options.out or options.against:
+        raise BadInput("--tries, --out and --against are for the levels of Sokoban")
     episodes = 1000 if options.episodes is None else options.episodes
     if not 2 <= episodes <= 10_000_000:
         raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
+    test = env, agent, options.test_seed, episodes, options.greedy
     with showing(options.json) as show:
-        played = source.play_episodes(env, agent, options.test_seed, episodes, options.greedy, show)
+        played = source.play_episodes(*test, show, options.thinking)
     result = {"model": name, **evaluate.summary(env.spec, played)}
     if options.json:
         print(jsonlib.dumps(result))
@@ -111,9 +115,10 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
     count = level_test.count_levels(env, options.episodes)
     other = level_test.read(options.against, settings, count) if options.against else None
     with showing(options.json) as show:
-        played = level_test.play_levels(
+        played, solved_in = level_test.play_tries(
             env,
             agent,
+            options.tries,
             count=count,
             seed=options.test_seed,
             greedy=options.greedy,
@@ -121,11 +126,12 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
             show=show,
         )
     how = {"model": name, "seed": options.test_seed, "greedy": options.greedy}
-    how |= {"thinking": options.thinking}
+    by_try = level_test.count_by_try(solved_in, options.tries)
+    how |= {"thinking": options.thinking, "tries": options.tries, "solved_by_try": by_try}
     found = level_test.summary(played)
     compared = None if other is None else stats.paired_rates(np.asarray(played.success), other)
     if options.out:
-        level_test.save(options.out, played, settings, **how)
+        level_test.save(options.out, played, settings, **how, try_each=solved_in.tolist())
     if options.json:
         played_on = {"bank": settings.bank, "max_steps": env.spec.max_steps}
         print(jsonlib.dumps({**how, **played_on, **found, "against": compared}))
@@ -134,7 +140,11 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
     print(
         f"{name}: solved {found['share']:.1%} ({low:.1%} to {high:.1%}) of {found['levels']:,} "
         f"levels of {settings.bank} in {env.spec.max_steps} steps"
+        f"{f', in one of {options.tries:,} tries' if options.tries > 1 else ''}"
     )
+    if options.tries > 1:
+        low, high = stats.wilson(by_try[0], count)
+        print(f"in the first try: {by_try[0] / count:.1%} ({low:.1%} to {high:.1%})")
     if compared:
         print(describe_difference(compared, "this one", str(options.against)))
 

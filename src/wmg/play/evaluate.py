@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from wmg.play.streams import Chance, chance_of, episode_keys, test_key
 from wmg.tools import stats
-from wmg.types import Agent, Env, EnvSpec, Observation, Output, keep_if, sample
+from wmg.tools.errors import BadInput
+from wmg.types import Agent, Env, EnvSpec, Observation, Output, Step, keep_if, sample
 
 
 class Episodes(eqx.Module):
@@ -69,31 +70,35 @@ def play(
 ) -> Lanes:
     """Play episodes 0, 1, 2, ..., sampling from the policy or, if `greedy`, by its best action.
 
-    `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps. In
-    the first `thinking` steps of an episode, action 0 is taken.
+    `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps.
+
+    With `thinking`, the agent first sees the first observation for so many more steps and updates
+    its memory. The environment takes no step then: they do not count, and use no random numbers.
 
     `allowed[n]` is the number of failures among the first n episodes with which play goes on. Once
-    there are more, no episode is begun and those in progress are played to their end. So the
-    episodes that were played are always the first ones, whatever their length. Idle lanes cost as
-    much as others.
+    there are more, no episode is begun and those in progress are played to their end. So those
+    played are always the first ones, whatever their length. Idle lanes cost as much as others.
 
     Play goes on from `now`, and stops after `steps` steps if they are given.
     """
 
     def one(state: Any, observation: Observation, memory: Any, time: Any, episode: Any) -> tuple:
-        noise, key = chance(episode, time)
-        chosen, output = act(agent, observation, memory, jnp.zeros_like(noise) if greedy else noise)
-        after = env.step(state, jnp.where(time >= thinking, chosen, 0), key)
+        noise, key = chance(episode, time - thinking)  # not used while the agent thinks
+        action, output = act(agent, observation, memory, jnp.zeros_like(noise) if greedy else noise)
+        after = env.step(state, action, key)
+        if thinking:
+            after = _step_if(time >= thinking, after, state, observation)
         return after, output.memory
 
     def step(now: Lanes) -> Lanes:
         lane = now.state, now.observation, now.memory, now.time, now.episode
         after, memory = jax.vmap(one)(*lane)
         time, idle = now.time + 1, now.episode >= episodes
-        ended = ~idle & (after.terminated | after.truncated | (time == env.spec.max_steps))
+        late = time == env.spec.max_steps + thinking
+        ended = ~idle & (after.terminated | after.truncated | late)
         played = Episodes(
             now.played.reward.at[now.episode].add(after.reward, mode="drop"),
-            now.played.length.at[now.episode].add(1, mode="drop"),
+            now.played.length.at[now.episode].add(now.time >= thinking, mode="drop"),
             now.played.success.at[now.episode].set(after.success, mode="drop"),
         )
         failed = now.failed + (ended & ~after.success).sum(dtype=jnp.int32)
@@ -104,12 +109,22 @@ def play(
             return now
         more = True if allowed is None else failed <= allowed[now.begun]
         wanted = (episode == episodes).any() & (now.begun < episodes) & more
-        return jax.lax.cond(wanted, lambda: _refill(now, jax.vmap(fresh)), lambda: now)
-
-    def fresh(index: Int[Array, ""]) -> tuple[Any, Observation, Any, Any]:
-        return begin_lane(agent, begin, index)
+        fresh = jax.vmap(functools.partial(begin_lane, agent, begin))
+        return jax.lax.cond(wanted, lambda: _refill(now, fresh), lambda: now)
 
     return repeat(step, start(agent, begin, episodes, lanes) if now is None else now, steps)
+
+
+def _step_if(acts: Bool[Array, ""], after: Step, state: Any, observation: Observation) -> Step:
+    """The step if the agent acts; otherwise none, which leads to where the environment is."""
+    return Step(
+        state=keep_if(acts, after.state, state),
+        observation=keep_if(acts, after.observation, observation),
+        reward=jnp.where(acts, after.reward, 0.0),
+        terminated=after.terminated & acts,
+        truncated=after.truncated & acts,
+        success=after.success & acts,
+    )
 
 
 def repeat(step: Callable[[Lanes], Lanes], now: Lanes, steps: Int[Array, ""] | int | None) -> Lanes:
@@ -162,8 +177,8 @@ def lanes_for(episodes: int) -> int:
     return min(episodes, 64 if jax.default_backend() == "cpu" else 10_000)
 
 
-Streams = Callable[[Any, PRNGKeyArray], tuple[Begin, Draw]]
-"""Makes the episodes of a test of an environment and a key."""
+Streams = Callable[[Any, Any], tuple[Begin, Draw]]
+"""Makes the episodes of a test from an environment and a key, or a key and more."""
 Show = Callable[[str, int, int], None]
 """Shows how much is done: of what, how much, and of how much."""
 PART_SECONDS = 0.5
@@ -174,7 +189,7 @@ PART_SECONDS = 0.5
 def _play(
     env: Env,
     agent: Agent,
-    key: PRNGKeyArray,
+    key: PyTree[Any],
     streams: Streams,
     episodes: int,
     lanes: int,
@@ -189,7 +204,7 @@ def _play(
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def _start(
-    env: Env, agent: Agent, key: PRNGKeyArray, streams: Streams, episodes: int, lanes: int
+    env: Env, agent: Agent, key: PyTree[Any], streams: Streams, episodes: int, lanes: int
 ) -> Lanes:
     return start(agent, streams(env, key)[0], episodes, lanes)
 
@@ -231,11 +246,22 @@ def evaluate(
     episodes: int,
     greedy: bool = False,
     show: Show | None = None,
+    thinking: int = 0,
 ) -> Episodes:
-    """The episodes of a test seed: the same for every agent, sampled actions aside."""
+    """The episodes of a test seed: the same for every agent, sampled actions aside. For `thinking`
+    see `play`."""
+    check_thinking(agent, thinking)
     lanes = lanes_for(episodes)
-    test = env, agent, test_key(seed), held_out, episodes, lanes, greedy, 0
+    test = env, agent, test_key(seed), held_out, episodes, lanes, greedy, thinking
     return play_all(*test, show=show)
+
+
+def check_thinking(agent: Agent, thinking: int) -> None:
+    """Refuses steps of thinking that are too many, or that an agent cannot remember."""
+    if not 0 <= thinking <= 10_000:
+        raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
+    if thinking and not agent.remembers:
+        raise BadInput(f"thinking has no effect on an agent without memory, got {thinking}")
 
 
 UNPLAYED, FAILED, SOLVED = range(3)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from wmg.play.evaluate import Episodes, Show, act
+from wmg.play.evaluate import Episodes, Show, act, check_thinking
 from wmg.play.host import Host, HostEnvs, HostSteps, as_envs, episode_seeds
 from wmg.play.host_arrays import stack
 from wmg.play.streams import test_key
@@ -23,14 +23,18 @@ def evaluate(
     episodes: int,
     greedy: bool = False,
     show: Show | None = None,
+    thinking: int = 0,
 ) -> Episodes:
     """The episodes of a test seed, played in environments that step together.
 
     Each episode has its own seed, where the environments take one for each, and its own chance. So
-    it does not depend on how many environments there are.
+    it does not depend on how many environments there are. For `thinking` see
+    `wmg.play.evaluate.play`.
     """
+    check_thinking(agent, thinking)
     few = hosts[:episodes] if isinstance(hosts, Sequence) else hosts
-    return _Test(as_envs(few), agent, seed, episodes, greedy).play(show or _show_nothing)
+    test = _Test(as_envs(few), agent, seed, episodes, greedy, thinking)
+    return test.play(show or _show_nothing)
 
 
 def _show_nothing(what: str, done: int, total: int) -> None:
@@ -40,8 +44,10 @@ def _show_nothing(what: str, done: int, total: int) -> None:
 class _Test:
     """Held-out episodes in progress. Each environment plays one, then the next nobody has begun."""
 
-    def __init__(self, envs: HostEnvs, agent: Agent, seed: int, episodes: int, greedy: bool):
-        self.envs, self.agent, self.greedy = envs, agent, greedy
+    def __init__(
+        self, envs: HostEnvs, agent: Agent, seed: int, episodes: int, greedy: bool, thinking: int
+    ):
+        self.envs, self.agent, self.greedy, self.thinking = envs, agent, greedy, thinking
         self.key = test_key(seed)
         self.seeds = episode_seeds(seed, episodes)
         self.waiting: Iterator[int] = iter(range(episodes))
@@ -65,9 +71,8 @@ class _Test:
         memory = stack([self.agent.initial_memory()] * envs.count)
         while (self.episode >= 0).any():
             places = np.stack([self.episode, time], axis=1).astype(np.int32)
-            actions, memory = _act_in_lanes(
-                self.agent, seen, memory, places, self.key, count, self.greedy
-            )
+            how = count, self.greedy, self.thinking
+            actions, memory = _act_in_lanes(self.agent, seen, memory, places, self.key, *how)
             playing = self.episode.copy()
             steps = envs.step(np.asarray(actions), self.begin)
             if self.note(steps, playing):
@@ -89,7 +94,7 @@ class _Test:
         return bool(ended.any())
 
 
-@functools.partial(jax.jit, static_argnums=(5, 6))
+@functools.partial(jax.jit, static_argnums=(5, 6, 7))
 def _act_in_lanes(
     agent: Agent,
     seen: Observation,
@@ -98,15 +103,21 @@ def _act_in_lanes(
     key: PRNGKeyArray,
     actions: int,
     greedy: bool,
+    thinking: int,
 ) -> tuple[Int[Array, " lanes"], Any]:
     """Each lane's action and memory. `places` are its episode and how far that is played."""
 
+    def think(seen: Observation) -> Any:
+        memory = agent.initial_memory()
+        return jax.lax.fori_loop(0, thinking, lambda _, memory: agent(seen, memory).memory, memory)
+
     def one(seen: Observation, memory: Any, place: Int[Array, "2"]) -> tuple[Array, Any]:
         episode, time = place
-        memory = keep_if(time == 0, agent.initial_memory(), memory)
         here = jax.random.fold_in(jax.random.fold_in(key, episode), time)
         noise = jax.random.gumbel(here, (actions,)) * (0.0 if greedy else 1.0)
         action, output = act(agent, seen, memory, noise)
         return action, output.memory
 
-    return jax.vmap(one)(seen, memory, places)
+    begins = places[:, 1] == 0
+    fresh = jax.lax.cond(begins.any(), lambda: jax.vmap(think)(seen), lambda: memory)
+    return jax.vmap(one)(seen, jax.vmap(keep_if)(begins, fresh, memory), places)

@@ -1,36 +1,43 @@
-"""How many levels of a bank an agent solves: each is played once, and its outcome kept."""
+"""How many levels of a bank an agent solves: each is played, and its outcome kept."""
 
 import json
 import pathlib
 from typing import Any
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from wmg import config
 from wmg.play import evaluate
 from wmg.play.evaluate import Begin, Draw, Episodes, Show
-from wmg.play.streams import Chance, chance_of, test_key
+from wmg.play.streams import Chance, chance_of, try_key
 from wmg.settings import EnvSettings
 from wmg.tools import files, stats
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
-from wmg.types import Agent, LevelEnv
+from wmg.types import Agent, LevelEnv, Observation
 
+MOST_TRIES = 1000
+TOGETHER = 16
+"""Levels whose number further tries are rounded up to."""
 LARGEST_FILE = 100_000_000
 """Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
 
 
-def levels(env: LevelEnv, key: PRNGKeyArray) -> tuple[Begin, Draw]:
-    """The levels of an environment in their order."""
+def levels(env: LevelEnv, chosen: tuple[PRNGKeyArray, Int[Array, " levels"]]) -> tuple[Begin, Draw]:
+    """Some levels of an environment. What is random in one depends on the key and its index."""
+    key, indices = chosen
 
-    def chance(index: Int[Array, ""], time: Int[Array, ""]) -> Chance:
-        pkey, ekey = jax.random.split(jax.random.fold_in(key, index))
+    def begin(episode: Int[Array, ""]) -> tuple[Any, Observation]:
+        return env.start(indices[episode])
+
+    def chance(episode: Int[Array, ""], time: Int[Array, ""]) -> Chance:
+        pkey, ekey = jax.random.split(jax.random.fold_in(key, indices[episode]))
         return chance_of(env.spec, pkey, ekey, time)
 
-    return env.start, chance
+    return begin, chance
 
 
 def count_levels(env: LevelEnv, wanted: int | None) -> int:
@@ -55,19 +62,68 @@ def play_levels(
 ) -> Episodes:
     """The outcome of each level of the bank, or of the first `count`.
 
-    With `thinking`, the agent stays where it is for so many steps first. They do not count
-    towards the limit, nor as length, but are paid as other steps are. What is sampled depends on
-    seed and level alone.
+    What is sampled depends on seed and level alone. For `thinking` see `wmg.play.evaluate.play`.
+    """
+    how = {"count": count, "seed": seed, "greedy": greedy, "thinking": thinking, "show": show}
+    return play_tries(env, agent, 1, **how)[0]
+
+
+def play_tries(
+    env: LevelEnv,
+    agent: Agent,
+    tries: int,
+    *,
+    count: int | None = None,
+    seed: int = 0,
+    greedy: bool = False,
+    thinking: int = 0,
+    show: Show | None = None,
+) -> tuple[Episodes, Int[np.ndarray, " levels"]]:
+    """The outcome of each level in the try that decides it, and the number of the try that solved
+    it, counted from 1; 0 for none.
+
+    A level is tried until it is solved, at most `tries` times: its first solved try decides, or its
+    last. What is sampled depends on seed, try and level alone, so the first try is `play_levels`.
     """
     count = count_levels(env, count)
-    if not 0 <= thinking <= 10_000:
-        raise BadInput(f"thinking must be from 0 to 10,000, got {thinking}")
-    lanes = min(1000, evaluate.lanes_for(count))
-    key = test_key(seed)
-    longer = env.with_limit(env.spec.max_steps + thinking)
-    test = longer, agent, key, levels, count, lanes, greedy, thinking
-    played = evaluate.play_all(*test, show=show)
-    return eqx.tree_at(lambda episodes: episodes.length, played, played.length - thinking)
+    evaluate.check_thinking(agent, thinking)
+    if not 1 <= tries <= MOST_TRIES:
+        raise BadInput(f"tries must be from 1 to {MOST_TRIES:,}, got {tries}")
+    if tries > 1 and greedy:
+        raise BadInput(f"greedy play is the same in every try: tries must be 1, got {tries}")
+    played = _play(env, agent, np.arange(count), try_key(seed, 1), greedy, thinking, show)
+    solved_in = np.asarray(played.success).astype(int)
+    for number in range(2, tries + 1):
+        left = np.flatnonzero(solved_in == 0)
+        if not left.size:
+            break
+        # Filled up by repeating levels, so that programs for few numbers of levels are compiled.
+        filled = np.resize(left, -(-left.size // TOGETHER) * TOGETHER)
+        found = _play(env, agent, filled, try_key(seed, number), greedy, thinking, show)
+        for outcome, new in zip(jax.tree.leaves(played), jax.tree.leaves(found), strict=True):
+            outcome[left] = new[: left.size]
+        solved_in[left[played.success[left]]] = number
+    return played, solved_in
+
+
+def _play(
+    env: LevelEnv,
+    agent: Agent,
+    chosen: Int[np.ndarray, " levels"],
+    key: PRNGKeyArray,
+    greedy: bool,
+    thinking: int,
+    show: Show | None,
+) -> Episodes:
+    """The outcome of each of some levels, in arrays that can be written to."""
+    lanes = min(1000, evaluate.lanes_for(chosen.size))
+    test = env, agent, (key, jnp.asarray(chosen)), levels, chosen.size, lanes, greedy, thinking
+    return jax.tree.map(np.array, evaluate.play_all(*test, show=show))
+
+
+def count_by_try(solved_in: Int[np.ndarray, " levels"], tries: int) -> list[int]:
+    """How many levels were solved in the first try, in the first two, and so on."""
+    return np.bincount(solved_in, minlength=tries + 1)[1:].cumsum().tolist()
 
 
 def summary(episodes: Episodes) -> dict[str, Any]:

@@ -39,9 +39,11 @@ def play_episodes(
     episodes: int,
     greedy: bool = False,
     show: Show | None = None,
+    thinking: int = 0,
 ) -> Episodes:
-    """The episodes of a test seed, wherever the environment runs."""
+    """The episodes of a test seed, wherever the environment runs. For `thinking` see
+    `wmg.play.evaluate.play`."""
     if not isinstance(env, HostSource):
-        return evaluate.evaluate(env, agent, seed, episodes, greedy, show)
+        return evaluate.evaluate(env, agent, seed, episodes, greedy, show, thinking)
     envs = env.copies(min(episodes, COPIES))
-    return host_evaluate.evaluate(envs, agent, seed, episodes, greedy, show)
+    return host_evaluate.evaluate(envs, agent, seed, episodes, greedy, show, thinking)

@@ -16,6 +16,8 @@ TEST_STREAM = 20_200_708
 """Of the episodes that `wmg eval` and the viewer play."""
 GOAL_STREAM = 20_200_713
 """Of the tests of a goal."""
+TRY_STREAM = 20_200_714
+"""Of further tries of the same levels."""
 
 LONGEST_DRAWN = 1024
 """Steps of an episode whose random numbers are drawn together. In environments with longer ones
@@ -28,6 +30,13 @@ Chance = tuple[Float[Array, " actions"], PRNGKeyArray]
 def test_key(seed: Int[Array, ""] | int) -> PRNGKeyArray:
     """The key of the held-out episodes with a test seed."""
     return jax.random.fold_in(jax.random.key(TEST_STREAM), seed)
+
+
+def try_key(seed: int, number: int) -> PRNGKeyArray:
+    """The key of all levels in the try of a number, counted from 1: the first is `test_key`'s."""
+    if number == 1:
+        return test_key(seed)
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(TRY_STREAM), seed), number)
 
 
 def episode_keys(key: PRNGKeyArray, index: Int[Array, ""] | int) -> Key[Array, "3"]:

@@ -106,13 +106,16 @@ class Model:
         *,
         seed: int = 1,
         greedy: bool = False,
+        thinking: int = 0,
         show: Callable[[str, int, int], None] | None = None,
     ) -> Evaluation:
-        """How well it plays fresh episodes: those of this test seed, the same for every model."""
+        """How well it plays fresh episodes: those of this test seed, the same for every model. The
+        arguments are those of `wmg.evaluate`."""
         if not 2 <= episodes <= 10_000_000:
             raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
         with hardware.products(self.config.precision):
-            played = play_episodes(self.env, self.agent, seed, episodes, greedy, show)
+            test = self.env, self.agent, seed, episodes, greedy
+            played = play_episodes(*test, show, thinking)
         return Evaluation(**{**evaluate.summary(self.spec, played), "metric": self.spec.metric})
 
     def save(self, path: pathlib.Path | str, **about: Any) -> None:

@@ -27,6 +27,15 @@ def make(text, bound=10, **settings):
     return dataclasses.replace(shapes, levels=from_text(text, bound))
 
 
+@pytest.mark.parametrize("observation", ["factored", "planes", "rgb"])
+def test_to_stay_first_shows_the_start_again(observation):
+    """So to think, as `wmg eval --thinking`, is to stay and not be charged for it."""
+    env = make(CORRIDOR, observation=observation)
+    state, seen = env.start(jnp.int32(0))
+    step = env.step(state, jnp.int32(STAY), jax.random.key(0))
+    assert jax.tree.all(jax.tree.map(np.array_equal, seen, step.observation))
+
+
 def draw_texts(count, seed, bound=10):
     source = np.random.default_rng(seed)
     largest = [min(5, bound), min(6, bound), bound]

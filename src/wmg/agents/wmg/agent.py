@@ -136,6 +136,10 @@ class WMG(ActorCriticAgent[Memory]):
         slots, floor = len(self.memory_embedding.shown_ages), self.memory_embedding.floor
         return Memory.zeros(slots, layer.shape[0], floor)
 
+    @property
+    def remembers(self) -> bool:
+        return self.memory_embedding is not None
+
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
         core, attention = self.transformer(*self._embed(observation, memory))
         return Summary(core, self._remember(core, observation, memory), attention)

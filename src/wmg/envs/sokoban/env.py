@@ -11,7 +11,6 @@ Levels: from a bank that is given; see `levels`.
 Source: section 4.3 of the paper; the levels are Boxoban's where they are at hand.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -92,9 +91,6 @@ class Sokoban(LevelEnv[SokobanState]):
     @property
     def count(self) -> int:
         return 0 if self.levels is None else len(self.levels)
-
-    def with_limit(self, steps: int) -> "Sokoban":
-        return dataclasses.replace(self, max_steps=steps)
 
     def reset(self, key: PRNGKeyArray) -> tuple[SokobanState, Observation]:
         return self.start(jax.random.randint(key, (), 0, len(self._bank())))
