@@ -17,7 +17,8 @@ import time
 
 from wmg.tools import files, machine, stats
 
-TRIES = 8
+SHOWN = (1, 2, 4, 8)
+"""Numbers of tries in the report."""
 THINKING = (0, 2, 5, 10)
 
 
@@ -32,18 +33,26 @@ def main() -> None:
     found = []
     for thinking in THINKING:
         path = options.out / f"thinking-{thinking}.json"
+        how = ["--tries", str(SHOWN[-1])] if thinking == 0 else ["--thinking", str(thinking)]
+        args = [*what, *how]
         if not path.exists():
-            how = ["--tries", str(TRIES)] if thinking == 0 else ["--thinking", str(thinking)]
-            measure([*what, *how], path)
+            measure(args, path)
         found.append(files.read_json(path))
+        if found[-1]["command"] != command(args):
+            raise SystemExit(f"{path} is of another command: {found[-1]['command']}")
     text = report(found)
     (options.out / "report.md").write_text(text)
     print(text, end="")
 
 
+def command(args: list[str]) -> str:
+    """The command as a user would type it."""
+    return f"wmg eval {' '.join(args)}"
+
+
 def measure(args: list[str], path: pathlib.Path) -> None:
     """Play the levels, and write their outcomes with command, hardware and time."""
-    about = {"command": f"wmg eval {' '.join(args)}", "hardware": machine.describe()}
+    about = {"command": command(args), "hardware": machine.describe()}
     began, started = time.monotonic(), machine.now()
     outcome = path.with_suffix(".tmp")
     outcome.unlink(missing_ok=True)
@@ -58,7 +67,7 @@ def report(found: list[dict]) -> str:
     first = [tried == 1 for tried in found[0]["try_each"]]
     count = len(first)
     lines = ["| tries | solved | 95% interval |", "|---|---|---|"]
-    for tries in (1, 2, 4, 8):
+    for tries in SHOWN:
         solved = found[0]["solved_by_try"][tries - 1]
         low, high = stats.wilson(solved, count)
         lines.append(f"| {tries} | {solved / count:.1%} | {low:.1%} to {high:.1%} |")

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,7 +31,7 @@ from wmg.learn.rule import Rule
 from wmg.play.goal_test import GoalTester
 from wmg.runs import goals, hardware, task, train
 from wmg.runs.result import Result
-from wmg.types import Env
+from wmg.types import Env, Run
 
 CACHE = os.environ["WMG_TEST_CACHE"]  # conftest.py makes the folder
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
@@ -78,8 +79,15 @@ def over_runs(
     rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
 ) -> hardware.Advance:
     """`hardware.over_runs` for a backend, by default the one there is."""
-    with made_for(backend or jax.default_backend()):
-        return hardware.over_runs(rule, env, precision)
+    backend = backend or jax.default_backend()
+    with made_for(backend):
+        advance = hardware.over_runs(rule, env, precision)
+
+    def advance_there(hyper: Any, runs: Run, until: Any) -> tuple:
+        with made_for(backend):  # tracing asks again
+            return advance(hyper, runs, until)
+
+    return advance_there
 
 
 def goal_tester(

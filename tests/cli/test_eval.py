@@ -133,7 +133,7 @@ def test_without_boxoban_the_embedded_test_levels_are_played_and_it_says_so(flag
         ("--levels=test", "--thinking=-1"): "thinking must be from 0",
         ("--levels=test", "--thinking=2"): "thinking has no effect on an agent without memory",
         ("--levels=test", "--tries=0"): "tries must be from 1 to 1,000, got 0",
-        ("--levels=test", "--tries=2", "--greedy"): "greedy play is the same in every try",
+        ("--levels=test", "--tries=2", "--greedy"): "tries differ by their samples",
         ("--levels=test", "--against=none.json"): "none.json: No such file",
         ("--env.nodes=7", "--thinking=1"): "thinking has no effect on an agent without memory",
         ("--env.nodes=7", "--tries=2"): "are for the levels of Sokoban",

@@ -1,6 +1,7 @@
 """The table of commands, and that nothing is imported before it is needed."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import tiny
 
 from wmg import __version__
 from wmg.cli import main as cli
+from wmg.tools import signals
 
 
 def run_python(script):
@@ -49,6 +51,30 @@ def test_an_interruption_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr("wmg.cli.list.run", interrupted)
     assert cli.main(["list"]) == 130
     assert capsys.readouterr().err == "wmg: interrupted\n"
+
+
+def test_a_second_interruption_ends_a_busy_process_without_stderr():
+    script = """
+import signal, sys, time
+from wmg.cli import main
+main.watch_interrupts("stopping")
+signal.signal(signal.SIGINT, lambda *_: None)  # as if the main thread did not get to it
+print("ready", flush=True)
+time.sleep(60)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        process.stdout.readline()
+        process.stderr.close()
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(2 * signals.ONE_SIGNAL)
+        assert process.wait(timeout=20) == 130
+    finally:
+        process.kill()
+        process.stdout.close()
 
 
 def test_there_is_a_version(capsys):

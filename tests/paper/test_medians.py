@@ -4,16 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tools.test_plots import holds
 
 from wmg.paper import medians
 from wmg.tools import plots
-
-
-def holds(image, colour, least=50):
-    """Whether at least so many pixels have exactly this colour."""
-    wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    return (image == wanted).all(axis=-1).sum() >= least
-
 
 inf = np.inf
 

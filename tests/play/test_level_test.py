@@ -93,10 +93,6 @@ def test_thinking_steps_are_beyond_the_limit(settings):
         play(settings, thinking=-1)
 
 
-def test_an_agent_that_wants_to_go_stays_while_thinking(settings):
-    np.testing.assert_array_equal(play(settings, thinking=3).length, [1, 2, 2])
-
-
 def test_thinking_leaves_the_samples_as_they_are(many):
     # This agent counts what it sees and never waits, so it plays as without thinking.
     sampled, thought = (play(many, wavers=True, thinking=thinking) for thinking in (0, 7))
@@ -202,7 +198,7 @@ def test_numbers_of_tries_that_make_no_sense_are_refused(settings):
     for tries in (0, 1001):
         with pytest.raises(BadInput, match=f"tries must be from 1 to 1,000, got {tries}"):
             play_tries(settings, tries)
-    with pytest.raises(BadInput, match=r"greedy play is the same in every try: .* got 2"):
+    with pytest.raises(BadInput, match=r"tries differ by their samples: .* got 2"):
         play_tries(settings, 2, greedy=True)
 
 
@@ -252,6 +248,14 @@ def test_outcomes_of_other_levels_are_refused(settings, tmp_path):
         path.write_text(text)
         with pytest.raises(BadInput):
             level_test.read(path, settings, 3)
+
+
+def test_outcomes_of_another_number_of_tries_are_refused(settings, tmp_path):
+    path = tmp_path / "outcome.json"
+    level_test.save(path, episodes(True, True, False), settings, tries=3)
+    assert level_test.read(path, settings, 3, tries=3).tolist() == [True, True, False]
+    with pytest.raises(BadInput, match="is of 3 tries for each level, not 1"):
+        level_test.read(path, settings, 3)
 
 
 def test_a_pipe_is_no_file_of_outcomes(settings, tmp_path):

@@ -662,7 +662,7 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
         parts.add(session.goals.tester.at_once)
         return report(session, *args)
 
-    monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     monkeypatch.setattr(session_module.Session, "report", counted)
     result = train.train(some, env=BUTTON)
     few_since = sorted(tests[-1].steps for tests in expected.tests)[5]
@@ -677,7 +677,7 @@ def test_where_runs_are_one_program_finished_ones_leave_it(worth, batches, monke
 
 
 def test_who_leaves_a_batch_is_the_same_after_an_interruption(monkeypatch):
-    monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     monkeypatch.setattr(session_module, "WORTH_COMPILING", 2)
     many = aims(runs=16, vary=(), t_max=6)  # so a program pays after 12 steps, a report
     solved, runs = GoalTest(12, 60, 60), task.start_runs(many, BUTTON)

@@ -40,7 +40,7 @@ class EvalOptions:
     """How many more steps the agent sees the first observation, and updates its memory, before the
     episode begins."""
     tries: int = 1
-    """Sokoban: play a level up to so many times, with other samples, until it is solved."""
+    """Sokoban: try each level at most this many times, with new samples, until it is solved."""
     out: pathlib.Path | None = None
     """Sokoban: write the outcome of every level to this file."""
     against: pathlib.Path | None = None
@@ -113,7 +113,9 @@ def play_levels(name: str | None, env: Any, agent: Any, options: EvalOptions) ->
     settings = options.env
     remark_on(settings)
     count = level_test.count_levels(env, options.episodes)
-    other = level_test.read(options.against, settings, count) if options.against else None
+    other = None
+    if options.against:
+        other = level_test.read(options.against, settings, count, options.tries)
     with showing(options.json) as show:
         played, solved_in = level_test.play_tries(
             env,

@@ -83,7 +83,7 @@ def inspect(name: str, roles: tuple[str, ...], flattened: bool) -> dict[str, Any
 
 
 def find_settings(name: str, roles: tuple[str, ...], flattened: bool) -> EnvSettings | None:
-    """The settings of an environment, by the name of it, a preset, a `Config` or a model."""
+    """The settings of an environment, by the name of an environment, preset, `Config` or model."""
     if name not in registry.ENVS and pathlib.Path(name).exists():
         found = played_by(pathlib.Path(name))
         if isinstance(found, OutsideEnvSettings):

@@ -90,10 +90,12 @@ def watch_interrupts(does: str) -> None:
         time.sleep(signals.ONE_SIGNAL)  # most commands have ended by then
         if select.select([reader], [], [], 0)[0]:  # a scheduler may have sent the signal twice
             os.read(reader, select.PIPE_BUF)
-        print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+            print(f"wmg: {does}; Ctrl-C again ends at once", file=sys.stderr, flush=True)
         read_signal()
         time.sleep(signals.ONE_SIGNAL)
-        interrupted()  # the main thread has not: it waits for a compiled program
+        with contextlib.suppress(OSError, ValueError):
+            interrupted()  # the main thread has not: it waits for a compiled program
         os._exit(INTERRUPTED)
 
     threading.Thread(target=watch, daemon=True).start()

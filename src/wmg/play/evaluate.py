@@ -72,12 +72,13 @@ def play(
 
     `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps.
 
-    With `thinking`, the agent first sees the first observation for so many more steps and updates
-    its memory. The environment takes no step then: they do not count, and use no random numbers.
+    With `thinking`, the agent sees the first observation `thinking` more times and updates its
+    memory. The environment takes no step then: they do not count, and use no random numbers.
 
     `allowed[n]` is the number of failures among the first n episodes with which play goes on. Once
-    there are more, no episode is begun and those in progress are played to their end. So those
-    played are always the first ones, whatever their length. Idle lanes cost as much as others.
+    there are more, no episode is begun and those in progress are played to their end. So the
+    episodes played are always the first ones, whatever their length. Idle lanes cost as much as
+    others.
 
     Play goes on from `now`, and stops after `steps` steps if they are given.
     """
@@ -116,7 +117,7 @@ def play(
 
 
 def _step_if(acts: Bool[Array, ""], after: Step, state: Any, observation: Observation) -> Step:
-    """The step if the agent acts; otherwise none, which leads to where the environment is."""
+    """The step if `acts`; otherwise state and observation stay and nothing is rewarded."""
     return Step(
         state=keep_if(acts, after.state, state),
         observation=keep_if(acts, after.observation, observation),

@@ -119,5 +119,9 @@ def _act_in_lanes(
         return action, output.memory
 
     begins = places[:, 1] == 0
-    fresh = jax.lax.cond(begins.any(), lambda: jax.vmap(think)(seen), lambda: memory)
-    return jax.vmap(one)(seen, jax.vmap(keep_if)(begins, fresh, memory), places)
+    if thinking:
+        fresh = jax.lax.cond(begins.any(), lambda: jax.vmap(think)(seen), lambda: memory)
+        memory = jax.vmap(keep_if)(begins, fresh, memory)
+    else:
+        memory = jax.vmap(keep_if, (0, None, 0))(begins, agent.initial_memory(), memory)
+    return jax.vmap(one)(seen, memory, places)

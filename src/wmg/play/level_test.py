@@ -1,5 +1,6 @@
 """How many levels of a bank an agent solves: each is played, and its outcome kept."""
 
+import functools
 import json
 import pathlib
 from typing import Any
@@ -21,7 +22,7 @@ from wmg.types import Agent, LevelEnv, Observation
 
 MOST_TRIES = 1000
 TOGETHER = 16
-"""Levels whose number further tries are rounded up to."""
+"""Further tries play a multiple of this many levels, so that few programs are compiled."""
 LARGEST_FILE = 100_000_000
 """Bytes of a file of outcomes; of 900,000 levels they are 16,000,000."""
 
@@ -90,20 +91,25 @@ def play_tries(
     if not 1 <= tries <= MOST_TRIES:
         raise BadInput(f"tries must be from 1 to {MOST_TRIES:,}, got {tries}")
     if tries > 1 and greedy:
-        raise BadInput(f"greedy play is the same in every try: tries must be 1, got {tries}")
+        raise BadInput(f"tries differ by their samples: with greedy, tries must be 1, got {tries}")
     played = _play(env, agent, np.arange(count), try_key(seed, 1), greedy, thinking, show)
     solved_in = np.asarray(played.success).astype(int)
     for number in range(2, tries + 1):
         left = np.flatnonzero(solved_in == 0)
         if not left.size:
             break
-        # Filled up by repeating levels, so that programs for few numbers of levels are compiled.
+        # Levels are repeated to fill the batch.
         filled = np.resize(left, -(-left.size // TOGETHER) * TOGETHER)
-        found = _play(env, agent, filled, try_key(seed, number), greedy, thinking, show)
+        named = show and functools.partial(_show_try, show, number)
+        found = _play(env, agent, filled, try_key(seed, number), greedy, thinking, named)
         for outcome, new in zip(jax.tree.leaves(played), jax.tree.leaves(found), strict=True):
             outcome[left] = new[: left.size]
         solved_in[left[played.success[left]]] = number
     return played, solved_in
+
+
+def _show_try(show: Show, number: int, what: str, done: int, total: int) -> None:
+    show(f"try {number}" if what == "episodes" else what, done, total)
 
 
 def _play(
@@ -154,15 +160,20 @@ def save(path: pathlib.Path, episodes: Episodes, settings: EnvSettings, **about:
     files.write_atomically(path, (json.dumps(outcome) + "\n").encode())
 
 
-def read(path: pathlib.Path, settings: EnvSettings, count: int) -> Bool[np.ndarray, " levels"]:
-    """Which levels were solved, from a file that `save` wrote of the same levels."""
+def read(
+    path: pathlib.Path, settings: EnvSettings, count: int, tries: int = 1
+) -> Bool[np.ndarray, " levels"]:
+    """Which levels were solved, from a file that `save` wrote of the same levels and tries."""
     try:
         saved = files.parse_json(files.read_bounded(path, LARGEST_FILE))
         bank, solved = str(saved["env"][settings.data]), np.array(saved["solved_each"], bool)
+        tried = int(saved.get("tries", 1))  # version 0.1 had one try
     except (*NOT_JSON, KeyError, TypeError):
         raise BadInput(f"{path} does not hold the outcomes of levels") from None
     if bank != settings.bank or solved.shape != (count,):
         raise BadInput(
             f"{path} is of {solved.size:,} levels of {bank}, not {count:,} of {settings.bank}"
         )
+    if tried != tries:
+        raise BadInput(f"{path} is of {tried:,} tries for each level, not {tries:,}")
     return solved

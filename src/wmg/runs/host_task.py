@@ -32,7 +32,7 @@ class HostTask(Task):
         self.rules = [on_host(rule, mine, _compile()) for mine in each]
 
     def begin(self, runs: Run) -> Run:
-        """The runs at the start of new episodes: those of the host cannot be restored."""
+        """The runs at the start of new episodes: host episodes cannot be restored."""
         begun = [
             rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * rule.count)
             for index, rule in enumerate(self.rules)

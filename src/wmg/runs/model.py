@@ -109,8 +109,8 @@ class Model:
         thinking: int = 0,
         show: Callable[[str, int, int], None] | None = None,
     ) -> Evaluation:
-        """How well it plays fresh episodes: those of this test seed, the same for every model. The
-        arguments are those of `wmg.evaluate`."""
+        """How well it plays fresh episodes: the episodes of this test seed are the same for
+        every model. Arguments as for `wmg.evaluate`."""
         if not 2 <= episodes <= 10_000_000:
             raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
         with hardware.products(self.config.precision):

@@ -114,7 +114,7 @@ def attention_restated(qkv, present, heads):
     return jnp.concatenate(mixed, axis=1)
 
 
-def look_restated(asked, x, present, heads):
+def attend_pooled_restated(asked, x, present, heads):
     powers = jnp.where(present, jnp.exp(asked @ x.T / jnp.sqrt(x.shape[1] // heads)), 0.0)
     return powers / powers.sum(1, keepdims=True) @ x
 
@@ -145,7 +145,7 @@ def test_attentions_gradient_is_that_of_automatic_differentiation():
 def test_the_gradient_of_the_cores_attention_is_that_of_automatic_differentiation():
     assert_same_gradient(
         lambda asked, x: attend_pooled(asked, x, jnp.asarray(PRESENT), HEADS)[0],
-        lambda asked, x: look_restated(asked, x, PRESENT, HEADS),
+        lambda asked, x: attend_pooled_restated(asked, x, PRESENT, HEADS),
         numbers(HEADS, SIZE),
         numbers(NODES, SIZE),
     )
