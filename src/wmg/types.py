@@ -127,7 +127,8 @@ class Output(eqx.Module, Generic[Memory]):
     value: Float[Array, ""]
     memory: Memory
     attention: Float[Array, "layers heads nodes"] | None = None
-    """How the Core attends to every node (Core, Factors by type, memory newest first)."""
+    """How the Core attends to every node (Core, Factors by type, memory newest first, and what is
+    read from a store)."""
 
 
 class Agent(eqx.Module, Generic[Memory]):
