@@ -151,6 +151,20 @@ class Agent(eqx.Module, Generic[Memory]):
         del observation, memory, on
         return None
 
+    def ages(self, observation: Observation, memory: Memory) -> Int[Array, " remembered"] | None:
+        """How many steps ago what each memory node holds was written, for the viewer. None if
+        slot i was written i + 1 steps ago."""
+        del observation, memory
+        return None
+
+    def edges_between(
+        self, observation: Observation, memory: Memory
+    ) -> Float[Array, "nodes nodes vector"] | None:
+        """The vector of the edge from each node to each other, for the viewer. None if edges have
+        no content."""
+        del observation, memory
+        return None
+
 
 class Summary(eqx.Module, Generic[Memory]):
     """What an agent makes of one observation before it decides, or of each of many."""

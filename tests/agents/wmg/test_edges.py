@@ -188,7 +188,12 @@ def test_the_agents_step_is_that_of_its_edges(edges):
     seen, memory = observation(), agent.initial_memory()
     nodes, present, vectors = agent._embed(seen, memory)
     want = edges_restated(
-        agent.edges, seen, [1, 2], 8, edges in ("factors", "both"), edges in ("memos", "both")
+        agent.edge_content,
+        seen,
+        [1, 2],
+        8,
+        edges in ("factors", "both"),
+        edges in ("memos", "both"),
     )
     np.testing.assert_allclose(vectors, want, atol=1e-5)
     core, attention = agent.transformer(nodes, present, vectors)

@@ -72,7 +72,7 @@ def test_an_extension_has_as_many_parameters_as_its_equations_say(name, more):
 def test_weights_of_he_are_larger_in_extensions_too(name):
     changes = ON[name] if name in ON else {k: v for on in ON.values() for k, v in on.items()}
     small, he = (tiny_wmg(SPEC, init=init, **changes) for init in ("pytorch", "he"))
-    for part in ("memory_embedding", "transformer", "edges", "memory_vectors"):
+    for part in ("memory_embedding", "transformer", "edge_content", "memory_vectors"):
         pairs = zip(*(jax.tree.leaves(getattr(a, part)) for a in (small, he)), strict=True)
         for a, b in pairs:
             if a.ndim == 2:

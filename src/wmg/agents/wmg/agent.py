@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
 from wmg.agents.layers import Linear, with_he_weights
@@ -95,7 +95,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
     """The agent of the paper. See `WMGSettings` for what the settings mean.
 
     An extension puts its own kind of `memory_embedding` or `transformer` in the place of the
-    paper's, or fills `edges` or `memory_vectors`: see `wmg.agents.wmg.extensions`.
+    paper's, or fills `edge_content` or `memory_vectors`: see `wmg.agents.wmg.extensions`.
     """
 
     core_embedding: Linear
@@ -103,7 +103,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
     memory_embedding: MemoryEmbedding | None
     transformer: Transformer
     new_memo: Linear | None
-    edges: EdgeContent | None
+    edge_content: EdgeContent | None
     memory_vectors: MemoryVectors | None
     actor_critic: ActorCritic
 
@@ -148,7 +148,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
         self.core_embedding, self.factor_embeddings, self.memory_embedding = made[:3]
         self.transformer, self.new_memo = made[3:]
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, shared_heads, key=akey)
-        self.edges = self.memory_vectors = None
+        self.edge_content = self.memory_vectors = None
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
         flexible = isinstance(self.memory_embedding, FlexibleEmbedding)
         on = {
             "lifetimes": flexible,
-            "edges": self.edges is not None,
+            "edges": self.edge_content is not None,
             "store": self.memory_vectors is not None,
         }
         return tuple(name for name in on if on[name])
@@ -184,6 +184,24 @@ class WMG(ActorCriticAgent[AnyMemory]):
         core, attention = self.transformer(nodes, there & on, *edges)
         memory = self._remember(core, attention, observation, memory)
         return self.output(Summary(core, memory, attention)), there & on
+
+    def ages(self, observation: Observation, memory: AnyMemory) -> Int[Array, " remembered"] | None:
+        """Ages of the Memos, and of what each memory vector has most of."""
+        if not {"lifetimes", "store"} & {*self.extensions}:
+            return None
+        memos, store = parts(memory)
+        ages = [jnp.asarray(memos.ages, jnp.int32)]
+        if self.memory_vectors is not None and store is not None:
+            core = self.core_embedding(observation.core)
+            most = jnp.argmax(self.memory_vectors.weights(core, store), axis=-1)
+            ages.append(store.time - store.written[most])
+        return jnp.concatenate(ages)
+
+    def edges_between(
+        self, observation: Observation, memory: AnyMemory
+    ) -> Float[Array, "nodes nodes vector"] | None:
+        edges = self._embed(observation, memory)[2:]
+        return edges[0] if edges else None
 
     def specialise(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
         """With kernels in place of the Transformer, where there are some for it: they compute in
@@ -224,9 +242,9 @@ class WMG(ActorCriticAgent[AnyMemory]):
             nodes.append(vectors)
             present.append(there)
         graph = jnp.concatenate(nodes), jnp.concatenate(present)
-        if self.edges is None:
+        if self.edge_content is None:
             return graph
-        return *graph, self.edges(observation, memos, len(graph[1]))
+        return *graph, self.edge_content(observation, memos, len(graph[1]))
 
     def _remember(
         self,

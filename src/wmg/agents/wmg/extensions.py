@@ -69,7 +69,7 @@ def _with_edges(
     edges = EdgeContent.create(factors, settings.edge_size, slots, key=ekey)
     maps = _initial(settings, edge_maps(agent.transformer, edges.size, key=tkey))
     agent = _with(agent, "transformer", EdgeTransformer.of(agent.transformer, maps))
-    return _with(agent, "edges", _initial(settings, edges))
+    return _with(agent, "edge_content", _initial(settings, edges))
 
 
 def _with_store(agent: WMG, settings: WMGSettings, key: PRNGKeyArray) -> WMG:

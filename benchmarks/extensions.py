@@ -1,0 +1,138 @@
+"""bsuite's MemoryChain (gymnax): plain WMG against WMG with an extension.
+
+    python benchmarks/extensions.py --length 60 --out results/extensions/memory-chain-60.json
+
+The agent sees a bit first, then nothing for a number of steps, and must then name it. A run stops
+at its first report at which it answers 95% of fresh episodes rightly; one that never does has
+needed more than the budget. All variants have the package's default settings, apart from two:
+gradients reach over the whole episode (t_max), since nothing else teaches an agent what to write,
+and the learning rate is not annealed.
+
+Runs that the file already has are left out. Each takes a few minutes on one core.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import json
+import pathlib
+import platform
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+import wmg
+from wmg.agents.gru.settings import GRUSettings
+from wmg.api.defaults import config_for
+from wmg.interop.gymnax import wrap
+from wmg.tools.stats import wilson
+from wmg.types import Env
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "lifetimes": {"lifetimes": "attention"},
+    "edges": {"edges": "memos"},
+    "store": {"store": 16},
+}
+"""Settings of WMG in each."""
+GOAL, TESTED = 0.95, 400
+
+
+def memory_chain(length: int) -> Env:
+    """MemoryChain with a bit that must be remembered for so many steps."""
+    env, params = importlib.import_module("gymnax").make("MemoryChain-bsuite")
+    return wrap(env, params.replace(memory_length=length), max_steps=length + 2)
+
+
+def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
+    """One run: the steps it needed, or None, its learning curve and its speed."""
+    env = memory_chain(length)
+    default = config_for(env, None, steps)
+    if variant == "gru":
+        agent: Any = GRUSettings()
+    else:
+        agent = dataclasses.replace(default.agent, **VARIANTS[variant])
+    since = time.monotonic()
+    result = wmg.train(
+        env=env,
+        agent=agent,
+        steps=steps,
+        seed=seed,
+        t_max=length + 2,
+        hyper={"anneal": 1.0},
+        goal={"success": GOAL, "episodes": TESTED},
+        show=False,
+    )
+    seconds = time.monotonic() - since
+    fresh = result.evaluate(1000)
+    return {
+        "variant": variant,
+        "seed": seed,
+        "budget": steps,
+        "needed": None if result.crossings[0] is None else round(result.crossings[0]),
+        "curve": [
+            [int(at), round(float(y), 3)]
+            for at, y in zip(result.steps, result.scores[0], strict=True)
+        ],
+        "right_of_1000": round(1000 * fresh.success),
+        "steps_per_second": round(float(result.runs.steps[0]) / (seconds - result.testing)),
+        "seconds": round(seconds),
+    }
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """The results as Markdown: solved runs, steps needed and speed of each variant."""
+    rows = [
+        "| WMG | runs solved (95% interval) | median steps needed | right answers | steps/s |",
+        "|---|---|---|---|---|",
+    ]
+    for variant in dict.fromkeys(run["variant"] for run in runs):
+        some = [run for run in runs if run["variant"] == variant]
+        solved = sum(run["needed"] is not None for run in some)
+        low, high = wilson(solved, len(some))
+        needed = [np.inf if run["needed"] is None else run["needed"] for run in some]
+        median = np.median(needed)
+        steps = f"{median:,.0f}" if np.isfinite(median) else f"> {some[0]['budget']:,}"
+        right = np.mean([run["right_of_1000"] for run in some]) / 10
+        speed = np.median([run["steps_per_second"] for run in some])
+        rows.append(
+            f"| {variant} | {solved} of {len(some)} ({100 * low:.0f}% to {100 * high:.0f}%) "
+            f"| {steps} | {right:.1f}% | {speed:.0f} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--length", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=150_000)
+    parser.add_argument("--variants", nargs="+", default=["plain", "lifetimes", "store"])
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    given = parser.parse_args()
+    done = json.loads(given.out.read_text())["runs"] if given.out.exists() else []
+    for seed in range(given.runs):
+        for variant in given.variants:
+            if any((run["variant"], run["seed"]) == (variant, seed) for run in done):
+                continue
+            done.append(train(given.length, variant, seed, given.steps))
+            about = {
+                "length": given.length,
+                "goal": GOAL,
+                "settings": VARIANTS,
+                "jax": jax.__version__,
+                "python": platform.python_version(),
+                "device": jax.devices()[0].platform,
+                "runs": done,
+            }
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(about, indent=1) + "\n")
+            last = {k: v for k, v in done[-1].items() if k != "curve"}
+            print(last, done[-1]["curve"][-1], flush=True)
+    print(table(done))
+
+
+if __name__ == "__main__":
+    main()
