@@ -17,7 +17,6 @@ import importlib
 import json
 import pathlib
 import platform
-import time
 from typing import Any
 
 import jax
@@ -47,14 +46,13 @@ def memory_chain(length: int) -> Env:
 
 
 def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
-    """One run: the steps it needed, or None, its learning curve and its speed."""
+    """One run: the steps it needed, or None, and its learning curve."""
     env = memory_chain(length)
     default = config_for(env, None, steps)
     if variant == "gru":
         agent: Any = GRUSettings()
     else:
         agent = dataclasses.replace(default.agent, **VARIANTS[variant])
-    since = time.monotonic()
     result = wmg.train(
         env=env,
         agent=agent,
@@ -65,7 +63,6 @@ def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
         goal={"success": GOAL, "episodes": TESTED},
         show=False,
     )
-    seconds = time.monotonic() - since
     fresh = result.evaluate(1000)
     return {
         "variant": variant,
@@ -77,16 +74,14 @@ def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
             for at, y in zip(result.steps, result.scores[0], strict=True)
         ],
         "right_of_1000": round(1000 * fresh.success),
-        "steps_per_second": round(float(result.runs.steps[0]) / (seconds - result.testing)),
-        "seconds": round(seconds),
     }
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """The results as Markdown: solved runs, steps needed and speed of each variant."""
+    """The results as Markdown: solved runs and steps needed, by variant."""
     rows = [
-        "| WMG | runs solved (95% interval) | median steps needed | right answers | steps/s |",
-        "|---|---|---|---|---|",
+        "| WMG | runs solved (95% interval) | median steps needed | right answers |",
+        "|---|---|---|---|",
     ]
     for variant in dict.fromkeys(run["variant"] for run in runs):
         some = [run for run in runs if run["variant"] == variant]
@@ -96,10 +91,9 @@ def table(runs: list[dict[str, Any]]) -> str:
         median = np.median(needed)
         steps = f"{median:,.0f}" if np.isfinite(median) else f"> {some[0]['budget']:,}"
         right = np.mean([run["right_of_1000"] for run in some]) / 10
-        speed = np.median([run["steps_per_second"] for run in some])
         rows.append(
             f"| {variant} | {solved} of {len(some)} ({100 * low:.0f}% to {100 * high:.0f}%) "
-            f"| {steps} | {right:.1f}% | {speed:.0f} |"
+            f"| {steps} | {right:.1f}% |"
         )
     return "\n".join(rows)
 

@@ -14,7 +14,7 @@ from wmg.config import Config
 from wmg.paper.target import Target
 from wmg.tools.errors import BadInput, quote
 
-FILES = ("pathfinding", "babyai", "sokoban")
+FILES = ("pathfinding", "babyai", "sokoban", "extensions")
 PRESETS: dict[str, Config]
 TARGETS: dict[str, Target]
 """Those of all files, loaded when they are first asked for."""
