@@ -45,7 +45,7 @@ def memory_chain(length: int) -> Env:
     return wrap(env, params.replace(memory_length=length), max_steps=length + 2)
 
 
-def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
+def train(length: int, variant: str, seed: int, steps: int, t_max: int) -> dict[str, Any]:
     """One run: the steps it needed, or None, and its learning curve."""
     env = memory_chain(length)
     default = config_for(env, None, steps)
@@ -58,7 +58,7 @@ def train(length: int, variant: str, seed: int, steps: int) -> dict[str, Any]:
         agent=agent,
         steps=steps,
         seed=seed,
-        t_max=length + 2,
+        t_max=t_max,
         hyper={"anneal": 1.0},
         goal={"success": GOAL, "episodes": TESTED},
         show=False,
@@ -103,17 +103,20 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=60)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=150_000)
+    parser.add_argument("--t-max", type=int, help="by default an episode")
     parser.add_argument("--variants", nargs="+", default=["plain", "lifetimes", "store"])
     parser.add_argument("--out", type=pathlib.Path, required=True)
     given = parser.parse_args()
+    t_max = given.t_max or given.length + 2
     done = json.loads(given.out.read_text())["runs"] if given.out.exists() else []
     for seed in range(given.runs):
         for variant in given.variants:
             if any((run["variant"], run["seed"]) == (variant, seed) for run in done):
                 continue
-            done.append(train(given.length, variant, seed, given.steps))
+            done.append(train(given.length, variant, seed, given.steps, t_max))
             about = {
                 "length": given.length,
+                "t_max": t_max,
                 "goal": GOAL,
                 "settings": VARIANTS,
                 "jax": jax.__version__,

@@ -1,6 +1,7 @@
 """Extensions are off by default, and an agent without them is the paper's."""
 
 import dataclasses
+import types
 
 import equinox as eqx
 import jax
@@ -98,3 +99,17 @@ def test_many_at_once_are_as_one_by_one(name):
             for a, b in zip(*map(jax.tree.leaves, (alone, mine[2])), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-5)
         memory = together.memory
+
+
+@pytest.mark.parametrize("name", ON)
+def test_the_kernels_for_gpus_are_for_the_papers_agent_alone(name, monkeypatch):
+    """They neither see edges nor tell what is attended to."""
+    fits = {"head_size": 16, "hidden": 8}
+    paper, extended = tiny_wmg(SPEC, **fits), tiny_wmg(SPEC, **fits, **ON[name])
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    device = types.SimpleNamespace(compute_capability="9.0")
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+    seen = SPEC.observation.zeros()
+    assert paper.specialise(seen, "bfloat16") is not paper
+    assert extended.specialise(seen, "bfloat16") is extended
