@@ -17,15 +17,18 @@ import importlib
 import json
 import pathlib
 import platform
+import time
 from typing import Any
 
 import jax
 import numpy as np
 
 import wmg
+from wmg import registry
 from wmg.agents.gru.settings import GRUSettings
 from wmg.api.defaults import config_for
 from wmg.interop.gymnax import wrap
+from wmg.learn.ppo import PPO
 from wmg.tools.stats import wilson
 from wmg.types import Env
 
@@ -77,6 +80,27 @@ def train(length: int, variant: str, seed: int, steps: int, t_max: int) -> dict[
     }
 
 
+def speed(length: int, t_max: int) -> dict[str, float]:
+    """Steps of training in a second of processor time, by variant: the median of three."""
+    env, found = memory_chain(length), {}
+    default = config_for(env, None)
+    for variant, changes in VARIANTS.items():
+        agent = registry.make_agent(
+            dataclasses.replace(default.agent, **changes), env.spec, jax.random.key(0)
+        )
+        rule = PPO(t_max, default.batched)
+        advance = jax.jit(
+            lambda run, until, rule=rule: rule.advance(env, default.hyper, run, until)
+        )
+        run, rates = rule.start(env, agent, jax.random.key(1)), []
+        for _ in range(4):
+            before, since = int(run.steps), time.process_time()
+            run, _ = jax.block_until_ready(advance(run, run.steps + 5000))
+            rates.append((int(run.steps) - before) / (time.process_time() - since))
+        found[variant] = round(float(np.median(rates[1:])))
+    return found
+
+
 def table(runs: list[dict[str, Any]]) -> str:
     """The results as Markdown: solved runs and steps needed, by variant."""
     rows = [
@@ -105,9 +129,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150_000)
     parser.add_argument("--t-max", type=int, help="by default an episode")
     parser.add_argument("--variants", nargs="+", default=["plain", "lifetimes", "store"])
+    parser.add_argument("--speed", action="store_true", help="measure speed, and nothing else")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     given = parser.parse_args()
     t_max = given.t_max or given.length + 2
+    if given.speed:
+        rates = speed(given.length, t_max)
+        about = {"length": given.length, "t_max": t_max, "steps_per_processor_second": rates}
+        given.out.write_text(json.dumps(about, indent=1) + "\n")
+        return print(rates)
     done = json.loads(given.out.read_text())["runs"] if given.out.exists() else []
     for seed in range(given.runs):
         for variant in given.variants:
