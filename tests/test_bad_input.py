@@ -114,6 +114,34 @@ BAD = {
         [*TRAIN, "--agent.memo-size=3", "--agent.memory=observations"],
         "--agent.memo-size has no effect: memory is observations",
     ),
+    "lifetimes without Memos": (
+        [*TRAIN, "--agent.memory=observations", "--agent.lifetimes=attention"],
+        "lifetimes must be 'fixed' for memory=observations, which keeps no Memos, got 'attention'",
+    ),
+    "numbers of fixed lifetimes": (
+        [*TRAIN, "--agent.drop-below=0.1"],
+        "--agent.drop-below has no effect: lifetimes is fixed",
+    ),
+    "recent attention that never fades": (
+        [*TRAIN, "--agent.lifetimes=attention", "--agent.attention-decay=1"],
+        "attention_decay must be a number from 0 to less than 1, got 1",
+    ),
+    "edges between Factors that are not there": (
+        [*TRAIN, "--agent.edges=factors"],
+        "edges must be 'none' or 'memos' for an observation without Factors, got 'factors'",
+    ),
+    "an odd edge": (
+        [*TRAIN, "--agent.edges=factors", "--agent.edge-size=3"],
+        "edge_size must be an even number, got 3",
+    ),
+    "size of no edges": (
+        [*TRAIN, "--agent.edges=memos", "--agent.edge-size=4"],
+        "--agent.edge-size has no effect: edges is memos",
+    ),
+    "reads of no store": (
+        [*TRAIN, "--agent.reads=2"],
+        "--agent.reads has no effect: store is 0",
+    ),
     "numbers of no goal": (
         [*BABYAI, "--no-goal", "--goal.success=0.5"],
         "--goal.success has no effect: --no-goal leaves the goal out",

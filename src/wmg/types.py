@@ -123,7 +123,8 @@ class Output(eqx.Module, Generic[Memory]):
     value: Float[Array, ""]
     memory: Memory
     attention: Float[Array, "layers heads nodes"] | None = None
-    """How the Core attends to every node (Core, Factors by type, memory newest first)."""
+    """How the Core attends to every node (Core, Factors by type, memory newest first, and what is
+    read from a store)."""
 
 
 class Agent(eqx.Module, Generic[Memory]):
@@ -149,6 +150,20 @@ class Agent(eqx.Module, Generic[Memory]):
         """The step if only nodes that are `on` are attended to, in the order of
         `Output.attention`; and which of those are there. None if the agent cannot do that."""
         del observation, memory, on
+        return None
+
+    def ages(self, observation: Observation, memory: Memory) -> Int[Array, " remembered"] | None:
+        """How many steps ago what each memory node holds was written, for the viewer. None if
+        slot i was written i + 1 steps ago."""
+        del observation, memory
+        return None
+
+    def edges_between(
+        self, observation: Observation, memory: Memory
+    ) -> Float[Array, "nodes nodes vector"] | None:
+        """The vector of the edge from each node to each other, for the viewer. None if edges have
+        no content."""
+        del observation, memory
         return None
 
 

@@ -86,6 +86,8 @@ def test_what_the_authors_code_would_run_differently_is_not_exported():
         official.export_weights(make_agent(settings))
     with pytest.raises(BadInput, match="without a memory"):
         official.export_weights(make_agent(WMGSettings(memory="none", **SMALL)))
+    with pytest.raises(BadInput, match="no WMG with lifetimes and store"):
+        official.export_weights(make_agent(WMGSettings(lifetimes="attention", store=2, **SMALL)))
     two = (("door", 1, 2), ("key", 1, 3))
     with pytest.raises(BadInput, match="door, key"):
         official.export_weights(make_agent(AGENTS["first"], factors=two))

@@ -133,6 +133,12 @@ def test_without_memory_a_cue_that_is_gone_cannot_be_answered():
     np.testing.assert_allclose(sum(right_answers(see, 2)), 1, atol=1e-5)
 
 
+def test_a_store_remembers_a_cue_for_longer_than_it_has_entries():
+    kind = functools.partial(wmg, memory="none", store=3, store_size=4, init="he")
+    see = learned(AsksLater(length=6, actions=2), kind, steps=12_000, t_max=6)
+    assert min(right_answers(see, 6)) > 0.9
+
+
 @functools.cache
 def reader_of_things():
     return learned(AsksWhichThing(actions=2), tiny_wmg, steps=2000, t_max=1)

@@ -150,6 +150,13 @@ STUBS = [
 ]
 
 
+EXTENDED = {
+    "lifetimes": {"lifetimes": "attention", "attention_decay": 0.3},
+    "edges": {"edges": "both", "edge_size": 4},
+    "store": {"store": 2, "store_size": 3, "reads": 2},
+    "all extensions": {"lifetimes": "attention", "edges": "both", "store": 2, "age": "added"},
+}
+"""Settings of WMG beyond the paper."""
 OF_A_CORE = {"gru": tiny_gru, "lstm": tiny_lstm, "gtrxl": tiny_gtrxl}
 
 
@@ -157,6 +164,9 @@ def model_of(kind):
     """A model with noisy parameters, and the memory it starts with."""
     if kind == "wmg":
         agent = plain.shaken(tiny_wmg(FACTORED, slots=2), by=0.3)
+        return agent, agent.initial_memory()
+    if kind in EXTENDED:
+        agent = plain.shaken(tiny_wmg(FACTORED, slots=2, **EXTENDED[kind]), by=0.3)
         return agent, agent.initial_memory()
     if kind in OF_A_CORE:
         agent = plain.shaken(OF_A_CORE[kind](CORE), by=0.3)
@@ -182,7 +192,7 @@ def observations(kind):
     def one():
         factors = {"things": Factors(numbers(2, 2), jnp.asarray(draw.random(2) < 0.5))}
         image = numbers(7, 7, 2) if kind in ("cnn-gru", "drc") else None
-        return Observation(numbers(3), factors if kind == "wmg" else {}, image)
+        return Observation(numbers(3), factors if kind in ("wmg", *EXTENDED) else {}, image)
 
     return jax.tree.map(lambda *steps: jnp.stack(steps), *[one() for _ in range(TIME)])
 
@@ -213,7 +223,7 @@ def differentiated(scan, kind):
     return eqx.filter_jit(slope)((model, memory))
 
 
-@pytest.mark.parametrize("kind", ["wmg", *OF_A_CORE, "cnn-gru", "drc", *STUBS])
+@pytest.mark.parametrize("kind", ["wmg", *EXTENDED, *OF_A_CORE, "cnn-gru", "drc", *STUBS])
 def test_loss_and_gradient_equal_those_of_plain_differentiation(kind):
     got, wanted = (differentiated(scan, kind) for scan in (window.scan, plain_scan))
     assert jax.tree.structure(got) == jax.tree.structure(wanted)
@@ -257,7 +267,7 @@ def test_each_call_of_a_layer_is_deferred(kind, called):
     assert [use.layer for use in uses] == called
 
 
-@pytest.mark.parametrize("kind", ["wmg", *OF_A_CORE, "cnn-gru", "drc"])
+@pytest.mark.parametrize("kind", ["wmg", *EXTENDED, *OF_A_CORE, "cnn-gru", "drc"])
 def test_every_layer_that_summarises_is_deferred(kind):
     model, memory = model_of(kind)
     uses = window.find_uses(one_step, model, memory, observations(kind))

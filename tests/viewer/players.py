@@ -1,6 +1,7 @@
 """Agents for the viewer's tests, each made once, and a server to show them."""
 
 import contextlib
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -52,6 +53,22 @@ def babyai():
 
 def sokoban():
     return fresh(SokobanSettings(levels="embedded-test"))
+
+
+EXTENDED = dataclasses.replace(
+    TINY,
+    lifetimes="attention",
+    attention_decay=0.1,
+    drop_below=0.25,
+    edges="memos",
+    store=4,
+    reads=2,
+)
+
+
+def extended():
+    """An agent with all extensions, which drops Memos."""
+    return fresh(PathfindingSettings(), EXTENDED)
 
 
 class WideBag(PaintedBag):

@@ -27,6 +27,7 @@ MAKERS = {
 }
 EACH = pytest.mark.parametrize("name", list(MAKERS))
 MAKERS["wide"] = players.wide
+MAKERS["extended"] = players.extended
 
 
 @pytest.fixture(scope="module")
@@ -344,6 +345,33 @@ def test_memos_stand_under_the_step_that_wrote_them_until_they_are_overwritten(l
     assert gone == [0, 1]
     earlier = page.locator(".memo[data-read='2']")
     assert earlier.count() == 2
+
+
+def test_memos_that_are_kept_stand_under_their_steps_and_dropped_ones_are_marked(live):
+    page, behind = live("extended")
+    press(page, *"lllllll")
+    track, time = behind.tracks[0], 7
+    memos = track.snapshots[time].memory.memos
+    kept = {
+        time - age for age, there in zip(memos.ages.tolist(), memos.present, strict=True) if there
+    }
+    gone = page.locator(".gone").evaluate_all("all => all.map(one => Number(one.dataset.written))")
+    assert 0 < len(kept) < 3 and set(gone) == set(range(time)) - kept
+    vectors = page.locator(f".memo.vector[data-read='{time}']").evaluate_all(
+        "all => all.map(one => Number(one.dataset.written))"
+    )
+    assert vectors == list(track.steps[time].thought.written[-2:])
+
+
+def test_edges_are_drawn_on_demand_from_the_node_that_is_chosen(live):
+    page, behind = live("extended")
+    press(page, *"lllll")
+    assert page.locator("line.edge").count() == 0
+    page.locator("select[data-pick='edges of']").select_option("0")
+    page.wait_for_selector("line.edge", state="attached")
+    drawn = page.locator("line.edge").evaluate_all("all => all.map(one => Number(one.dataset.to))")
+    present = behind.tracks[0].snapshots[5].memory.memos.present
+    assert drawn == [1 + slot for slot in range(3) if present[slot]]
 
 
 def test_two_agents_are_shown_side_by_side_also_without_attention(visit):

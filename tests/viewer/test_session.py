@@ -247,3 +247,47 @@ def test_others_are_answered_while_a_board_is_read(monkeypatch):
     assert len(shown) == 1
     reader.join(60)
     assert session.seed == 5
+
+
+@pytest.fixture(scope="module")
+def extended():
+    session = ViewerSession([players.extended()])
+    for time in range(8):
+        act(session, time, None, [[]])
+    return session
+
+
+def test_the_writers_of_memos_are_those_of_the_memory_and_only_where_they_are_not_in_turn(
+    extended, begun
+):
+    assert "written" not in begun.handle({"do": "show"})["episodes"][0]["tracks"][0][0]["thought"]
+    (track,) = extended.tracks
+    late = 0
+    for time, (step, snapshot) in enumerate(zip(track.steps, track.snapshots, strict=True)):
+        memos, store = snapshot.memory.memos, snapshot.memory.store
+        shown = recording.thought_json(step.thought, "float32")
+        assert shown["written"][:3] == [time - age for age in memos.ages.tolist()]
+        there = [int(mark) for mark in shown["present"][-5:]]
+        assert there == [*memos.present.tolist(), time > 0, time > 0]
+        agent = track.player.agent
+        weights = agent.memory_vectors.weights(
+            agent.core_embedding(snapshot.observation.core), store
+        )
+        for read, step_shown in zip(weights, shown["written"][3:], strict=True):
+            if time:
+                assert step_shown == store.written[int(np.argmax(read))]
+        late += time > 3 and not memos.present.all()
+    assert late > 0, "the agent drops Memos"
+
+
+def test_edges_are_told_for_one_node_on_demand(extended, begun):
+    (track,) = extended.tracks
+    message = {"do": "edges", "track": 0, "time": 5, "node": 0}
+    edges = extended.handle(message)["edges"]
+    memos = track.snapshots[5].memory.memos
+    assert [row[0] for row in edges] == [1, 1, 1, 1, 0, 0]
+    neighbour = [row[2] for row in edges[1:4]]
+    assert neighbour == [float(age == 1) for age in memos.ages]
+    assert begun.handle(message | {"time": 0})["edges"] == []
+    with pytest.raises(BadInput, match="node must be a whole number from 0 to 5"):
+        extended.handle(message | {"node": 6})

@@ -122,6 +122,8 @@ def export_weights(agent: Agent) -> dict[str, np.ndarray]:
 
 def _require_exportable(agent: WMG) -> None:
     """Refuse what the authors' code cannot load, or would run differently."""
+    if agent.extensions:
+        raise BadInput(f"the authors' code has no WMG with {' and '.join(agent.extensions)}")
     embedding = agent.memory_embedding
     if embedding is None:
         raise BadInput("the authors' code has no WMG without a memory")

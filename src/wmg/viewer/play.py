@@ -93,8 +93,14 @@ class Player:
         factors = [[name, count] for name, count, _ in self.env.spec.observation.factors]
         layers, heads, _ = self.attention_shape
         shape = {"layers": layers, "heads": heads, "factors": factors, "slots": self.slots}
-        kept = config.to_dict(self.settings.agent).get("memory")
-        return facts | {"attention": {**shape, "memory": kept, "switchable": self.switchable}}
+        told = config.to_dict(self.settings.agent)
+        more: dict[str, Any] = {}
+        if told.get("store"):
+            more["vectors"] = told["reads"]
+        if told.get("edges", "none") != "none":
+            more["edges"] = told["edges"]
+        kept = {"memory": told.get("memory"), "switchable": self.switchable}
+        return facts | {"attention": {**shape, **kept, **more}}
 
 
 def _first_step(spec: EnvSpec, agent: Agent) -> Output:
@@ -142,6 +148,13 @@ class Track:
         _, thought = self._think(snapshot.observation, snapshot.memory, time, off)
         return thought
 
+    def edges(self, time: int, node: int) -> list[list[float]]:
+        """The vectors of the edges from a node to all nodes, at an earlier moment; none for an
+        agent whose edges have no content."""
+        snapshot = self.snapshots[time]
+        edges = self.player.agent.edges_between(snapshot.observation, snapshot.memory)
+        return [] if edges is None else np.round(np.asarray(edges[node]), 4).tolist()
+
     def act(self, time: int, action: int | None, off: tuple[int, ...]) -> None:
         """Go on from a moment with an action, or with the agent's own choice, without some of
         the nodes. What had come after that moment is forgotten."""
@@ -185,13 +198,14 @@ class Track:
         shape = player.attention_shape
         on = np.ones(shape[2] if shape else 0, bool)
         on[list(off)] = False
-        output, present, policy, choice = think(
+        output, present, policy, choice, ages = think(
             player.env.spec, player.agent, observation, memory, on, self.seed, time, player.greedy
         )
-        policy, value, present, attention = jax.device_get(
-            (policy, output.value, present, output.attention)
+        policy, value, present, attention, ages = jax.device_get(
+            (policy, output.value, present, output.attention, ages)
         )
-        return output, Thought(policy, float(value), int(choice), attention, present, off)
+        written = None if ages is None else tuple(time - int(age) for age in ages)
+        return output, Thought(policy, float(value), int(choice), attention, present, off, written)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -204,13 +218,15 @@ def think(
     seed: Int[Array, ""] | int,
     time: Int[Array, ""] | int,
     greedy: Bool[Array, ""] | bool,
-) -> tuple[Output, Bool[Array, " nodes"], Array, Int[Array, ""]]:
+) -> tuple[Output, Bool[Array, " nodes"], Array, Int[Array, ""], Int[Array, " remembered"] | None]:
     """What the agent makes of an observation if only nodes that are `on` are there; the nodes
-    that are; its policy; and the action it chooses at that time."""
+    that are; its policy; the action it chooses at that time; and the ages of its memory nodes,
+    if it says them."""
     output, present = attend(agent, observation, memory, jnp.asarray(on))
     noise, _ = chance(spec, seed, time)
     choice = sample(output.logits, jnp.where(greedy, 0.0, noise))
-    return output, present, jax.nn.softmax(output.logits), choice
+    policy = jax.nn.softmax(output.logits)
+    return output, present, policy, choice, agent.ages(observation, memory)
 
 
 def attend(

@@ -38,6 +38,8 @@ class Thought:
     """Which nodes there are to attend to."""
     off: tuple[int, ...] = ()
     """Nodes that were switched off."""
+    written: tuple[int, ...] | None = None
+    """The step that wrote each memory node; None where slot i was written i + 1 steps before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +93,7 @@ def thought_json(thought: Thought, precision: Precision) -> dict[str, Any]:
         "attention": None if attention is None else pack(attention, precision),
         "present": "".join("01"[int(there)] for there in thought.present),
         "off": list(thought.off),
+        **({} if thought.written is None else {"written": list(thought.written)}),
     }
 
 

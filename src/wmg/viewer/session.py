@@ -130,15 +130,23 @@ class ViewerSession:
         thought = thinker.think(time, nodes(off, thinker.player))
         return recording.thought_json(thought, "float32")
 
+    def edges(self, track: Any, time: Any, node: Any) -> dict[str, Any]:
+        """The vectors of the edges from a node to all nodes, at a step of an agent."""
+        asked = self.tracks[whole_number(track, "track", len(self.tracks) - 1)]
+        time = whole_number(time, "time", len(asked.steps) - 1)
+        node = whole_number(node, "node", asked.player.factors + asked.player.slots)
+        return {"edges": asked.edges(time, node)}
+
 
 MESSAGES = {
     "show": (ViewerSession.show, ()),
     "begin": (ViewerSession.begin, ("choice", "value")),
     "act": (ViewerSession.act, ("time", "action", "off")),
     "think": (ViewerSession.think, ("track", "time", "off")),
+    "edges": (ViewerSession.edges, ("track", "time", "node")),
 }
 """What a message can ask for, and what it must say."""
-TURNED = (ViewerSession.act, ViewerSession.think)
+TURNED = (ViewerSession.act, ViewerSession.think, ViewerSession.edges)
 """These may say with `turn` which state of the episode they mean."""
 
 

@@ -174,6 +174,9 @@ def check_divergence(launcher=None):
         ({"t_max": 5}, "t_max must be at least 6"),
         ({"agent": dataclasses.replace(SMALL, memory="none")}, "a memory"),
         ({"agent": dataclasses.replace(SMALL, age="added")}, "ages are concatenated"),
+        ({"agent": dataclasses.replace(SMALL, lifetimes="attention")}, "without lifetimes"),
+        ({"agent": dataclasses.replace(SMALL, edges="memos")}, "without edges"),
+        ({"agent": dataclasses.replace(SMALL, store=2)}, "without store"),
     ],
 )
 def test_what_it_is_not_made_for_is_said(changes, why):

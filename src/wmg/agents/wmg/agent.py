@@ -1,7 +1,8 @@
 """Working Memory Graph: a Transformer over the Core, the Factors and the memory (section 3).
 
 With `memory="memos"` this is the paper's WMG; with "observations" it is nr-WMG, whose memory
-holds past observations instead; with "none" it is the paper's nr-WMG on BabyAI.
+holds past observations instead; with "none" it is the paper's nr-WMG on BabyAI. The extensions
+(`lifetimes`, `edges`, `store`) are not in the paper; docs/extensions.md describes them.
 """
 
 import dataclasses
@@ -12,16 +13,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
 from wmg.agents.layers import Linear, with_he_weights
+from wmg.agents.wmg.edges import EdgeContent
+from wmg.agents.wmg.lifetimes import FlexibleEmbedding, FlexibleMemory
 from wmg.agents.wmg.memory import Memory
+from wmg.agents.wmg.store import MemoryAndStore, MemoryVectors, parts
 from wmg.agents.wmg.transformer import Transformer
 from wmg.types import Observation, ObservationSpec, Output, Summary
 
 AgeEncoding = Literal["concatenated", "added"]
 Older = Literal["as oldest", "without age"]
+AnyMemory = Memory | FlexibleMemory | MemoryAndStore
 
 
 class MemoryEmbedding(eqx.Module):
@@ -60,6 +65,15 @@ class MemoryEmbedding(eqx.Module):
             floor=floor,
         )
 
+    @property
+    def slots(self) -> int:
+        """How many vectors there can be."""
+        return len(self.shown_ages)
+
+    def start(self, size: int) -> Memory:
+        """The memory before the first step."""
+        return Memory.zeros(self.slots, size, self.floor)
+
     def age_table(self) -> np.ndarray:
         """The encoded age of each slot, one row per slot."""
         columns = np.array([0 if age is None else age for age in self.shown_ages])
@@ -70,21 +84,27 @@ class MemoryEmbedding(eqx.Module):
         scalar = (columns[:, None] - 1) / self.oldest
         return (np.concatenate([onehot, scalar], axis=1) * shown).astype(np.float32)
 
-    def __call__(self, vectors: Float[Array, "slots vector"]) -> Float[Array, "slots size"]:
+    def __call__(self, memory: Memory) -> Float[Array, "slots size"]:
         ages = jnp.asarray(self.age_table())
         if self.ages is None:
-            return self.vectors(jnp.concatenate([vectors, ages], axis=1))
-        return self.vectors(vectors) + self.ages(ages)
+            return self.vectors(jnp.concatenate([memory.vectors, ages], axis=1))
+        return self.vectors(memory.vectors) + self.ages(ages)
 
 
-class WMG(ActorCriticAgent[Memory]):
-    """The agent of the paper. See `WMGSettings` for what the settings mean."""
+class WMG(ActorCriticAgent[AnyMemory]):
+    """The agent of the paper. See `WMGSettings` for what the settings mean.
+
+    An extension puts its own kind of `memory_embedding` or `transformer` in the place of the
+    paper's, or fills `edge_content` or `memory_vectors`: see `wmg.agents.wmg.extensions`.
+    """
 
     core_embedding: Linear
     factor_embeddings: dict[str, Linear]
     memory_embedding: MemoryEmbedding | None
     transformer: Transformer
     new_memo: Linear | None
+    edge_content: EdgeContent | None
+    memory_vectors: MemoryVectors | None
     actor_critic: ActorCritic
 
     def __init__(
@@ -128,38 +148,71 @@ class WMG(ActorCriticAgent[Memory]):
         self.core_embedding, self.factor_embeddings, self.memory_embedding = made[:3]
         self.transformer, self.new_memo = made[3:]
         self.actor_critic = ActorCritic.create(size, actor_critic, actions, shared_heads, key=akey)
+        self.edge_content = self.memory_vectors = None
 
-    def initial_memory(self) -> Memory:
-        if self.memory_embedding is None:
-            return Memory.zeros(0, self.core_embedding.weight.shape[1], 0)
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The settings by which it differs from the paper's agents."""
+        flexible = isinstance(self.memory_embedding, FlexibleEmbedding)
+        on = {
+            "lifetimes": flexible,
+            "edges": self.edge_content is not None,
+            "store": self.memory_vectors is not None,
+        }
+        return tuple(name for name in on if on[name])
+
+    def initial_memory(self) -> AnyMemory:
         layer = self.core_embedding.weight.T if self.new_memo is None else self.new_memo.weight
-        slots, floor = len(self.memory_embedding.shown_ages), self.memory_embedding.floor
-        return Memory.zeros(slots, layer.shape[0], floor)
+        memory = Memory.zeros(0, layer.shape[0], 0)
+        if self.memory_embedding is not None:
+            memory = self.memory_embedding.start(layer.shape[0])
+        return memory if self.memory_vectors is None else self.memory_vectors.start(memory)
 
     @property
     def remembers(self) -> bool:
-        return self.memory_embedding is not None
+        return self.memory_embedding is not None or self.memory_vectors is not None
 
-    def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
+    def summarise(self, observation: Observation, memory: AnyMemory) -> Summary[AnyMemory]:
         core, attention = self.transformer(*self._embed(observation, memory))
-        return Summary(core, self._remember(core, observation, memory), attention)
+        return Summary(core, self._remember(core, attention, observation, memory), attention)
 
-    def summarise_all(self, observation: Observation, memory: Memory) -> Summary[Memory]:
+    def summarise_all(self, observation: Observation, memory: AnyMemory) -> Summary[AnyMemory]:
         core, attention = self.transformer.of_all(*jax.vmap(self._embed)(observation, memory))
-        return Summary(core, jax.vmap(self._remember)(core, observation, memory), attention)
+        memory = jax.vmap(self._remember)(core, attention, observation, memory)
+        return Summary(core, memory, attention)
 
     def attend_to(
-        self, observation: Observation, memory: Memory, on: Bool[Array, " nodes"]
-    ) -> tuple[Output[Memory], Bool[Array, " nodes"]]:
-        nodes, there = self._embed(observation, memory)
-        core, attention = self.transformer(nodes, there & on)
-        summary = Summary(core, self._remember(core, observation, memory), attention)
-        return self.output(summary), there & on
+        self, observation: Observation, memory: AnyMemory, on: Bool[Array, " nodes"]
+    ) -> tuple[Output[AnyMemory], Bool[Array, " nodes"]]:
+        nodes, there, *edges = self._embed(observation, memory)
+        core, attention = self.transformer(nodes, there & on, *edges)
+        memory = self._remember(core, attention, observation, memory)
+        return self.output(Summary(core, memory, attention)), there & on
+
+    def ages(self, observation: Observation, memory: AnyMemory) -> Int[Array, " remembered"] | None:
+        """Ages of the Memos, and of what each memory vector has most of."""
+        if not {"lifetimes", "store"} & {*self.extensions}:
+            return None
+        memos, store = parts(memory)
+        ages = [jnp.asarray(memos.ages, jnp.int32)]
+        if self.memory_vectors is not None and store is not None:
+            core = self.core_embedding(observation.core)
+            most = jnp.argmax(self.memory_vectors.weights(core, store), axis=-1)
+            ages.append(store.time - store.written[most])
+        return jnp.concatenate(ages)
+
+    def edges_between(
+        self, observation: Observation, memory: AnyMemory
+    ) -> Float[Array, "nodes nodes vector"] | None:
+        edges = self._embed(observation, memory)[2:]
+        return edges[0] if edges else None
 
     def specialise(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
         """With fused kernels in place of the Transformer, where its sizes allow: in bfloat16 on a
         single NVIDIA GPU that has it."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
+            return self
+        if self.extensions:  # the kernels neither see edges nor tell what is attended to
             return self
         generation = getattr(jax.devices()[0], "compute_capability", "").partition(".")[0]
         if not generation.isdecimal() or int(generation) < 8:
@@ -168,7 +221,7 @@ class WMG(ActorCriticAgent[Memory]):
             from wmg.agents.wmg import kernels as fused
         except ImportError:  # a version of jax without the part they are written in
             return self
-        slots = 0 if self.memory_embedding is None else len(self.memory_embedding.shown_ages)
+        slots = 0 if self.memory_embedding is None else self.memory_embedding.slots
         factors = sum(factor.present.shape[-1] for factor in observation.factors.values())
         if not fused.fits(self.transformer, 1 + factors + slots):
             return self
@@ -176,26 +229,41 @@ class WMG(ActorCriticAgent[Memory]):
         kernels = fused.FusedTransformer.of(self.transformer, room)
         return eqx.tree_at(lambda agent: agent.transformer, self, kernels)
 
-    def _embed(
-        self, observation: Observation, memory: Memory
-    ) -> tuple[Float[Array, "nodes size"], Bool[Array, " nodes"]]:
-        """The Transformer's nodes, and which of them are present."""
-        nodes = [self.core_embedding(observation.core)[None]]
-        present = [jnp.ones(1, bool)]
+    def _embed(self, observation: Observation, memory: AnyMemory) -> tuple[Array, ...]:
+        """What the Transformer takes: nodes, which of them are present, and the vectors of edges if
+        the agent has edges."""
+        memos, store = parts(memory)
+        core = self.core_embedding(observation.core)
+        nodes, present = [core[None]], [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():
             nodes.append(embedding(observation.factors[name].values))
             present.append(observation.factors[name].present)
         if self.memory_embedding is not None:
-            nodes.append(self.memory_embedding(memory.vectors))
-            present.append(memory.present)
-        return jnp.concatenate(nodes), jnp.concatenate(present)
+            nodes.append(self.memory_embedding(memos))
+            present.append(memos.present)
+        if self.memory_vectors is not None and store is not None:
+            vectors, there = self.memory_vectors(core, store)
+            nodes.append(vectors)
+            present.append(there)
+        graph = jnp.concatenate(nodes), jnp.concatenate(present)
+        if self.edge_content is None:
+            return graph
+        return *graph, self.edge_content(observation, memos, len(graph[1]))
 
     def _remember(
-        self, core: Float[Array, " size"], observation: Observation, memory: Memory
-    ) -> Memory:
+        self,
+        core: Float[Array, " size"],
+        attention: Float[Array, "layers heads nodes"] | None,
+        observation: Observation,
+        memory: AnyMemory,
+    ) -> AnyMemory:
         memo = observation.core if self.new_memo is None else self.new_memo(core)
         # Past observations, too, are kept through a tanh, as in the authors' code.
-        return memory.push(jnp.tanh(memo))
+        memos, store = parts(memory)
+        memos = memos.push(jnp.tanh(memo), attention)
+        if self.memory_vectors is None or store is None:
+            return memos
+        return MemoryAndStore(memos, self.memory_vectors.write(core, store))
 
 
 def with_slots(
@@ -215,6 +283,8 @@ def with_slots(
     embedding = agent.memory_embedding
     if embedding is None:
         raise ValueError("this agent keeps no memory, so it has no slots to add")
+    if isinstance(embedding, FlexibleEmbedding):
+        raise ValueError("this agent has lifetimes = 'attention', so it needs no more slots")
     trained = len(embedding.shown_ages)
     limit = embedding.oldest if oldest_age is None else oldest_age
     if slots < trained:

@@ -1,7 +1,10 @@
 """The rolling set of vectors an agent keeps from earlier steps."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -24,8 +27,15 @@ class Memory(eqx.Module):
             return jnp.ones(slots, bool)
         return jnp.arange(slots) < jnp.maximum(self.count, self.floor)
 
-    def push(self, vector: Float[Array, " size"]) -> "Memory":
-        """This memory with `vector` as the newest and, if it was full, the oldest forgotten."""
+    @property
+    def ages(self) -> Int[np.ndarray, " slots"]:
+        """Steps since each vector was written: 1 for one of the step before."""
+        return np.arange(1, len(self.vectors) + 1)
+
+    def push(self, vector: Float[Array, " size"], attention: Any = None) -> "Memory":
+        """This memory with `vector` as the newest and, if it was full, the oldest forgotten,
+        whatever `attention` it gets."""
+        del attention
         slots = self.vectors.shape[0]
         vectors = jnp.concatenate([vector[None], self.vectors])[:slots]
         return Memory(vectors, jnp.minimum(self.count + 1, slots), self.floor)

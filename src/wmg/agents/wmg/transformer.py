@@ -45,7 +45,7 @@ class TransformerLayer(eqx.Module):
         """New vectors of all nodes, and what they attend to."""
         attended: Any = attend(self.qkv(x), present, self.heads)
         mixed, weights = attended
-        return self._finish(x, mixed), weights
+        return self.finish(x, mixed), weights
 
     def core_only(
         self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"]
@@ -59,11 +59,12 @@ class TransformerLayer(eqx.Module):
         query, key, value = self.qkv.split(1, self.heads, self.heads)
         asked = key.pull_back(query(x[:1]).reshape(self.heads, -1))
         means, weights = attend_pooled(asked, x, present, self.heads)
-        return self._finish(x[0], value(means).reshape(-1)), weights
+        return self.finish(x[0], value(means).reshape(-1)), weights
 
-    def _finish(
+    def finish(
         self, x: Float[Array, "*nodes size"], mixed: Float[Array, "*nodes size"]
     ) -> Float[Array, "*nodes size"]:
+        """New vectors of nodes, given the values that their heads have mixed."""
         x = self.attention_norm(x + self.mix(mixed))
         hidden = relu(self.widen(x))
         return self.feedforward_norm(x + self.narrow(hidden))

@@ -230,8 +230,10 @@ def suit(rule: Rule, env: Env, agent: Agent, precision: Precision) -> tuple[WMG,
         raise Unsuitable("returns end with the episode in it: bootstrap_truncated must be False")
     if precision not in TF32:
         raise Unsuitable(f"it computes in float32 or tf32, not in {precision}")
+    if agent.extensions:
+        raise Unsuitable(f"it trains the paper's WMG, without {' and '.join(agent.extensions)}")
     memory = agent.memory_embedding
-    if memory is None or memory.ages is not None or len(memory.shown_ages) != memory.oldest:
+    if memory is None or memory.ages is not None or memory.slots != memory.oldest:
         raise Unsuitable("it needs a memory whose ages are concatenated")
     return agent, sizes_of(agent, steps)
 

@@ -1,10 +1,12 @@
 """The tables and figures of the paper: what to run, and the paper's numbers and claims."""
 
 from wmg.paper.target import Target
-from wmg.paper.targets import babyai, pathfinding, sokoban
+from wmg.paper.targets import babyai, extensions, pathfinding, sokoban
 from wmg.tools.errors import BadInput, did_you_mean
 
-TARGETS: dict[str, Target] = pathfinding.TARGETS | babyai.TARGETS | sokoban.TARGETS
+TARGETS: dict[str, Target] = (
+    pathfinding.TARGETS | babyai.TARGETS | sokoban.TARGETS | extensions.TARGETS
+)
 
 
 def find_target(name: str) -> Target:

@@ -1,6 +1,6 @@
 /** The page: what is shown, and what people do to it. */
 
-import { countNodes, shares, unpackFile, writtenAt } from "./episodes.js";
+import { countNodes, isVector, shares, unpackFile, writtenAt } from "./episodes.js";
 import { drawHistory } from "./history.js";
 import * as live from "./live.js";
 import { find, html } from "./make.js";
@@ -46,6 +46,13 @@ function makePanel(agent, index) {
       }),
     );
   }
+  if (isLive && agent.attention?.edges) {
+    panel.settings.append(
+      picker("edges of", [["", "none"], ...nodeNames(agent)], (value) => {
+        panel.node = value;
+      }),
+    );
+  }
   if (agent.attention?.switchable) {
     panel.reset = html("button", { type: "button", class: "all-on", hidden: "" }, "all nodes on");
     panel.reset.addEventListener("click", () => {
@@ -85,10 +92,14 @@ function picker(name, options, choose) {
   return html("label", {}, `${name} `, select);
 }
 
-/** Nodes are switched off by what they are: a Factor of one step, a Memo for as long as it lives. */
+/** Nodes are switched off by what they are: a Factor or memory vector of one step, a Memo while it lives. */
 function nodeKey(panel, node, t) {
   const { factors } = countNodes(panel.agent);
-  return node <= factors ? `factor ${node} ${t}` : `memo ${writtenAt(t, node - 1 - factors)}`;
+  const slot = node - 1 - factors;
+  if (slot < 0) return `factor ${node} ${t}`;
+  if (isVector(panel.agent, slot)) return `vector ${slot} ${t}`;
+  const { thought } = tracks()[panel.index][t];
+  return `memo ${writtenAt(thought, t, slot)}`;
 }
 
 function offNodes(panel, t) {
@@ -132,6 +143,31 @@ function thoughts(panel, step, t) {
   return { thought: step.thought, was: null };
 }
 
+/** The edges of the node that is chosen in a panel: the server is asked once for each step. */
+function edgesOf(panel, t) {
+  if (!panel.node || !tracks()[panel.index][t].thought) return null;
+  const asked = `${t} ${panel.node}`;
+  if (panel.edges?.asked !== asked) {
+    run(async () => {
+      const edges = { asked, node: Number(panel.node), vectors: null };
+      panel.edges = edges; // so that a question that fails is not asked again
+      edges.vectors = (await live.edges(panel.index, t, edges.node)).edges;
+    });
+  }
+  return panel.edges?.asked === asked && panel.edges.vectors ? panel.edges : null;
+}
+
+/** What each node is called where one is chosen. */
+function nodeNames(agent) {
+  const { factors } = countNodes(agent);
+  const names = agent.attention.factors.flatMap(([name, count]) => Array(count).fill(name));
+  return [...Array(countNodes(agent).all).keys()].map((node) => {
+    if (node === 0) return [node, "Core"];
+    if (node <= factors) return [node, `${names[node - 1]} ${node}`];
+    return [node, `memory ${node - factors}`];
+  });
+}
+
 function renderTrack(panel, steps) {
   const t = timeOf(steps);
   const step = steps[t];
@@ -151,7 +187,7 @@ function renderTrack(panel, steps) {
       : null;
   const shown = { ...step, thought };
   panel.scene.replaceChildren(
-    drawScene(drawing, shown, panel.agent, t, rowOf(t), off, gain(), switchable),
+    drawScene(drawing, shown, panel.agent, t, rowOf(t), off, gain(), switchable, edgesOf(panel, t)),
   );
   const act = isLive && step.thought ? (action) => move(action) : null;
   panel.says.replaceChildren(
@@ -209,6 +245,7 @@ function show(next) {
   panels.forEach((panel) => {
     panel.off.clear();
     panel.whatIf = null;
+    panel.edges = null;
   });
 }
 

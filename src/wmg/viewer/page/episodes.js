@@ -64,7 +64,15 @@ export function shares(thought, agent, precision, layer, head) {
   return sums.map((sum) => sum / (chosen.length * counted.length));
 }
 
-/** The step that wrote what is in a slot of memory; negative: the zeros of the start. */
-export function writtenAt(time, slot) {
-  return time - 1 - slot;
+/**
+ * The step that wrote what a memory node holds; negative: the zeros of the start. A thought says it
+ * for each node unless Memos are written and forgotten in turn.
+ */
+export function writtenAt(thought, time, slot) {
+  return thought?.written ? thought.written[slot] : time - 1 - slot;
+}
+
+/** Whether a memory node is read from the store: these come last. */
+export function isVector(agent, slot) {
+  return slot >= agent.attention.slots - (agent.attention.vectors ?? 0);
 }

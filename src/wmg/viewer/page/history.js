@@ -1,6 +1,6 @@
 /** The course of an episode: value, rewards, and which Memo was read when. */
 
-import { countNodes, writtenAt } from "./episodes.js";
+import { countNodes, isVector, writtenAt } from "./episodes.js";
 import { label, square, svg } from "./make.js";
 
 const LEFT = 58;
@@ -62,9 +62,9 @@ function drawBriefs(picture, steps, x, column) {
 }
 
 /** Arcs from the Memos that are read now to this step: the paper's shortcut paths. */
-function drawArcs(picture, row, x, time, base, gain) {
+function drawArcs(picture, row, thought, x, time, base, gain) {
   row.forEach((share, slot) => {
-    const written = writtenAt(time, slot);
+    const written = writtenAt(thought, time, slot);
     if (written < 0 || share < 0.002) return;
     const [from, to] = [x(written), x(time)];
     const rise = Math.min(46, 8 + (to - from) / 3);
@@ -79,24 +79,41 @@ function drawArcs(picture, row, x, time, base, gain) {
   });
 }
 
-function drawMemos(picture, rows, x, column, time, slots, gain, top) {
+/** The steps whose Memos are gone. Of each it is known what took its place, or nothing. */
+function goneMemos(steps, agent, time) {
+  const slots = agent.attention.slots - (agent.attention.vectors ?? 0);
+  const thought = steps[time].thought;
+  if (!thought?.written) {
+    return [...Array(Math.max(0, time - slots)).keys()].map((written) => {
+      return [written, `was overwritten in step ${written + slots}`];
+    });
+  }
+  const { factors } = countNodes(agent);
+  const kept = new Set(
+    thought.written.filter((_, i) => i < slots && thought.present[1 + factors + i] === "1"),
+  );
+  const all = [...Array(time).keys()];
+  return all.filter((written) => !kept.has(written)).map((written) => [written, "is gone"]);
+}
+
+function drawMemos(picture, rows, steps, agent, x, column, time, gain, top) {
   const cell = Math.max(3, Math.min(column * 0.9, 15));
   const height = Math.max(9, cell);
   const now = rows.get(time);
   const base = top + 48;
-  if (now) drawArcs(picture, now, x, time, base, gain);
+  if (now) drawArcs(picture, now, steps[time].thought, x, time, base, gain);
   picture.append(
     label("Memos", 2, base - 24),
     label("read in", 2, base - 12),
     label("step", 2, base),
   );
-  for (let written = 0; written < time - slots; written++) {
+  for (const [written, fate] of goneMemos(steps, agent, time)) {
     const [cx, cy] = [x(written), base + 4 + height / 2];
     picture.append(
       svg(
         "path",
         { class: "gone", d: `M${cx - 3},${cy - 3}l6,6m0,-6l-6,6`, "data-written": written },
-        svg("title", {}, `the Memo of step ${written} was overwritten in step ${written + slots}`),
+        svg("title", {}, `the Memo of step ${written} ${fate}`),
       ),
     );
   }
@@ -109,9 +126,9 @@ function drawMemos(picture, rows, x, column, time, slots, gain, top) {
       }),
     );
     rows.get(t).forEach((share, slot) => {
-      const written = writtenAt(t, slot);
+      const written = writtenAt(steps[t].thought, t, slot);
       if (written < 0) return;
-      const look = { class: "memo", "data-written": written };
+      const look = { class: isVector(agent, slot) ? "memo vector" : "memo", "data-written": written };
       const drawn = square(share, gain, cell, [x(written), y + height / 2], look);
       drawn.setAttribute("data-read", t);
       drawn.append(
@@ -159,13 +176,13 @@ export function drawHistory(steps, agent, time, width, rowOf, gain, whatIf, seek
   picture.append(label("step", 2, CURVE + 26));
   let bottom = CURVE + 32 + 12 * drawBriefs(picture, steps, x, column);
   if (agent.attention?.slots) {
-    const { factors, slots } = countNodes(agent);
+    const { factors } = countNodes(agent);
     const rows = new Map();
     for (let t = Math.max(0, time - ROWS + 1); t <= time; t++) {
       const all = rowOf(t);
       if (all) rows.set(t, [...all.slice(1 + factors)]);
     }
-    bottom = drawMemos(picture, rows, x, column, time, slots, gain, bottom);
+    bottom = drawMemos(picture, rows, steps, agent, x, column, time, gain, bottom);
   }
   picture.prepend(svg("line", { class: "now", x1: x(time), x2: x(time), y1: 2, y2: bottom }));
   picture.setAttribute("viewBox", `0 0 ${width} ${bottom + 4}`);

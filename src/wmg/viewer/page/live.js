@@ -37,6 +37,11 @@ export function act(time, action, off) {
   return send({ do: "act", time, action, off, turn });
 }
 
+/** The vectors of the edges from a node to all nodes, at a step. */
+export function edges(track, time, node) {
+  return send({ do: "edges", track, time, node, turn });
+}
+
 /** What an agent would think at a step without some of its nodes. */
 export function think(track, time, off) {
   return send({ do: "think", track, time, off, turn });

@@ -1,6 +1,6 @@
 /** The scene of a track: the environment, and over it, as squares, what the Core attends to. */
 
-import { countNodes, writtenAt } from "./episodes.js";
+import { countNodes, isVector, writtenAt } from "./episodes.js";
 import { label, square, svg } from "./make.js";
 
 const GAP = 26;
@@ -12,15 +12,16 @@ function cross([x, y], cell) {
   return svg("path", { class: "off", d });
 }
 
-/** What a slot of memory holds, in words. */
-export function nameSlot(time, slot, kept) {
-  const written = writtenAt(time, slot);
-  const thing = kept === "observations" ? "observation" : "Memo";
+/** What a memory node holds, in words. */
+export function nameSlot(thought, time, slot, agent) {
+  const written = writtenAt(thought, time, slot);
+  if (isVector(agent, slot)) return `memory vector, most of it from step ${written}`;
+  const thing = agent.attention.memory === "observations" ? "observation" : "Memo";
   return written < 0 ? `${thing}: zeros of the start` : `${thing} of step ${written}`;
 }
 
 /** Every node: its middle, its name, and a few letters beside its slot. Factors are in the scene. */
-function layOut(view, size, scene, agent, time) {
+function layOut(view, size, scene, agent, time, thought) {
   const { factors, slots } = countNodes(agent);
   const names = agent.attention.factors.flatMap(([name, count]) => Array(count).fill(name));
   const columns = slots > 8 ? 2 : 1;
@@ -43,14 +44,16 @@ function layOut(view, size, scene, agent, time) {
   for (let slot = 0; slot < slots; slot++) {
     const column = Math.floor(slot / rows);
     const y = size.cell + 24 + cell / 2 + (slot % rows) * pitch;
-    const written = writtenAt(time, slot);
+    const written = writtenAt(thought, time, slot);
+    const isEmpty = thought?.written && thought.present[1 + factors + slot] === "0";
+    const brief = isEmpty || written < 0 ? "–" : written;
     nodes.push({
       kind: "memo",
       at: [x0 + column * cell * 2.1, y],
       cell,
       written,
-      name: nameSlot(time, slot, agent.attention.memory),
-      brief: written < 0 ? "–" : written,
+      name: isEmpty ? "empty" : nameSlot(thought, time, slot, agent),
+      brief: isVector(agent, slot) ? `v${brief}` : brief,
     });
   }
   return { nodes, width: x0 + (columns - 1) * cell * 2.1 + cell / 2 + 26, cell };
@@ -104,17 +107,33 @@ function drawNames(plan, size, agent) {
   return svg("g", { class: "names" }, ...names);
 }
 
+/** Lines from a node to all others, as wide as the vector of the edge is long. */
+function drawEdges(plan, { node, vectors }, present) {
+  const lengths = vectors.map((vector) => Math.hypot(...vector));
+  const most = Math.max(...lengths) || 1;
+  const from = plan.nodes[node]?.at;
+  const lines = plan.nodes.map(({ at, name }, other) => {
+    if (!from || !at || other === node || !lengths[other] || present[other] !== "1") return null;
+    const place = { x1: from[0], y1: from[1], x2: at[0], y2: at[1] };
+    const look = { class: "edge", "data-to": other, "stroke-width": (4 * lengths[other]) / most };
+    const numbers = vectors[other].map((number) => number.toFixed(2)).join(", ");
+    return svg("line", { ...place, ...look }, svg("title", {}, `edge to ${name}: ${numbers}`));
+  });
+  return svg("g", { class: "edges" }, ...lines);
+}
+
 /**
  * The scene as SVG. `shares` is null for agents without attention; `off` are nodes switched off;
- * `toggle`, if there is one, is called with the node that a person wants switched.
+ * `toggle`, if there is one, is called with the node that a person wants switched; `edges`, if there
+ * are some, are those of one `node`, by their `vectors`.
  */
-export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
+export function drawScene(view, step, agent, time, shares, off, gain, toggle, edges) {
   const picture = svg("svg", { class: "board", role: "group", "aria-label": step.scene.says });
   picture.append(view.draw(step.scene));
   const size = view.measure(step.scene);
   let { width } = size;
   if (agent.attention) {
-    const plan = layOut(view, size, step.scene, agent, time);
+    const plan = layOut(view, size, step.scene, agent, time, step.thought);
     width = plan.width;
     const present = step.thought?.present ?? "";
     plan.nodes.forEach((node, i) => {
@@ -134,6 +153,7 @@ export function drawScene(view, step, agent, time, shares, off, gain, toggle) {
       }
     });
     picture.append(drawNames(plan, size, agent));
+    if (edges) picture.append(drawEdges(plan, edges, present));
   }
   picture.setAttribute("preserveAspectRatio", "xMidYMin");
   picture.setAttribute("viewBox", `-2 -2 ${width + 4} ${size.height + 4}`);
