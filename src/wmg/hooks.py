@@ -1,14 +1,16 @@
-"""What an environment may show of itself, to people and to Gymnasium."""
+"""What environments and agents may show of themselves, to people and to Gymnasium."""
 
 import math
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
+from jaxtyping import Array, Float, Int
 
 from wmg.tools.draw import Frame
 from wmg.tools.errors import BadInput
 
 State = TypeVar("State")
+Memory = TypeVar("Memory")
 Range = tuple[float, float]
 UNBOUNDED: Range = (-math.inf, math.inf)
 
@@ -48,3 +50,20 @@ class EnvHooks(eqx.Module, Generic[State]):
         """What Gymnasium's info says during an episode that starts from this state."""
         del state
         return {}
+
+
+class AgentHooks(eqx.Module, Generic[Memory]):
+    """Methods that an agent defines if the viewer should show more than attention."""
+
+    def ages(self, observation: Any, memory: Memory) -> Int[Array, " remembered"] | None:
+        """How many steps ago what each memory node holds was written. None if slot i was written
+        i + 1 steps ago."""
+        del observation, memory
+        return None
+
+    def edges_between(
+        self, observation: Any, memory: Memory
+    ) -> Float[Array, "nodes nodes vector"] | None:
+        """The vector of the edge from each node to each other. None if edges have no content."""
+        del observation, memory
+        return None

@@ -8,16 +8,14 @@ for one environment and one agent, without a batch axis; batch with `jax.vmap`.
 import abc
 import dataclasses
 import math
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from wmg.hooks import EnvHooks, State
-
-Memory = TypeVar("Memory")
+from wmg.hooks import AgentHooks, EnvHooks, Memory, State
 
 
 class Factors(eqx.Module):
@@ -127,7 +125,7 @@ class Output(eqx.Module, Generic[Memory]):
     read from a store)."""
 
 
-class Agent(eqx.Module, Generic[Memory]):
+class Agent(AgentHooks[Memory]):
     """An agent: a memory to start an episode with, and a step.
 
     Outputs that are not used, for example attention, are removed by `jit`.
@@ -150,20 +148,6 @@ class Agent(eqx.Module, Generic[Memory]):
         """The step if only nodes that are `on` are attended to, in the order of
         `Output.attention`; and which of those are there. None if the agent cannot do that."""
         del observation, memory, on
-        return None
-
-    def ages(self, observation: Observation, memory: Memory) -> Int[Array, " remembered"] | None:
-        """How many steps ago what each memory node holds was written, for the viewer. None if
-        slot i was written i + 1 steps ago."""
-        del observation, memory
-        return None
-
-    def edges_between(
-        self, observation: Observation, memory: Memory
-    ) -> Float[Array, "nodes nodes vector"] | None:
-        """The vector of the edge from each node to each other, for the viewer. None if edges have
-        no content."""
-        del observation, memory
         return None
 
 

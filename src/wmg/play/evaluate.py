@@ -72,13 +72,12 @@ def play(
 
     `begin(episode)` starts an episode; `chance(episode, time)` is what is random in its steps.
 
-    With `thinking`, the agent sees the first observation `thinking` more times and updates its
-    memory. The environment takes no step then: they do not count, and use no random numbers.
+    The agent first sees the first observation `thinking` more times and updates its memory. The
+    environment takes no step then: they do not count, and use no random numbers.
 
     `allowed[n]` is the number of failures among the first n episodes with which play goes on. Once
     there are more, no episode is begun and those in progress are played to their end. So the
-    episodes played are always the first ones, whatever their length. Idle lanes cost as much as
-    others.
+    first episodes are played, whatever their length. Idle lanes cost as much as others.
 
     Play goes on from `now`, and stops after `steps` steps if they are given.
     """
