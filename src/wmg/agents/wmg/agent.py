@@ -7,7 +7,7 @@ holds past observations instead; with "none" it is the paper's nr-WMG on BabyAI.
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,7 +20,7 @@ from wmg.agents.layers import Linear, with_he_weights
 from wmg.agents.wmg.edges import EdgeContent
 from wmg.agents.wmg.lifetimes import FlexibleEmbedding, FlexibleMemory
 from wmg.agents.wmg.memory import Memory
-from wmg.agents.wmg.store import MemoryAndStore, MemoryVectors, parts
+from wmg.agents.wmg.store import MemoryAndStore, MemoryStore, MemoryVectors
 from wmg.agents.wmg.transformer import Transformer
 from wmg.types import Observation, ObservationSpec, Output, Summary
 
@@ -193,7 +193,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
         """Ages of the Memos, and of what each memory vector has most of."""
         if not {"lifetimes", "store"} & {*self.extensions}:
             return None
-        memos, store = parts(memory)
+        memos, store = _parts(memory)
         ages = [jnp.asarray(memos.ages, jnp.int32)]
         if self.memory_vectors is not None and store is not None:
             core = self.core_embedding(observation.core)
@@ -232,7 +232,7 @@ class WMG(ActorCriticAgent[AnyMemory]):
     def _embed(self, observation: Observation, memory: AnyMemory) -> tuple[Array, ...]:
         """What the Transformer takes: nodes, which of them are present, and the vectors of edges if
         the agent has edges."""
-        memos, store = parts(memory)
+        memos, store = _parts(memory)
         core = self.core_embedding(observation.core)
         nodes, present = [core[None]], [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():
@@ -259,11 +259,16 @@ class WMG(ActorCriticAgent[AnyMemory]):
     ) -> AnyMemory:
         memo = observation.core if self.new_memo is None else self.new_memo(core)
         # Past observations, too, are kept through a tanh, as in the authors' code.
-        memos, store = parts(memory)
+        memos, store = _parts(memory)
         memos = memos.push(jnp.tanh(memo), attention)
         if self.memory_vectors is None or store is None:
             return memos
         return MemoryAndStore(memos, self.memory_vectors.write(core, store))
+
+
+def _parts(memory: AnyMemory) -> tuple[Any, MemoryStore | None]:
+    """The Memos, and the store if there is one."""
+    return (memory.memos, memory.store) if isinstance(memory, MemoryAndStore) else (memory, None)
 
 
 def with_slots(

@@ -4,8 +4,6 @@ Every step writes one entry, a key and a value, and reads by weighted similarity
 reads are further nodes of the Transformer. The store lasts for the whole episode.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -79,13 +77,6 @@ class MemoryAndStore(eqx.Module):
 
     memos: Memory | FlexibleMemory
     store: MemoryStore
-
-
-def parts(
-    memory: Memory | FlexibleMemory | MemoryAndStore,
-) -> tuple[Any, MemoryStore | None]:
-    """The Memos, and the store if there is one."""
-    return (memory.memos, memory.store) if isinstance(memory, MemoryAndStore) else (memory, None)
 
 
 class MemoryVectors(eqx.Module):
