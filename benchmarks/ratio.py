@@ -64,7 +64,7 @@ class Side:
         start.prepare_jax(start.threads_for(settings))
         if new:
             tasks = load("wmg.runs.task")
-            task = tasks.make_task(settings, None)
+            task = load("wmg.runs.train").make_task(settings, None)
             self.runs, self.hyper = task.start(), tasks.stack_hypers(settings)
             self.advance, self.hardware = task.advance(), load("wmg.tools.machine").describe()
         else:

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 
 from wmg.cli.start import prepare_jax
 from wmg.runs import models
-from wmg.runs.task import make_task, stack_hypers
+from wmg.runs.task import stack_hypers
+from wmg.runs.train import make_task
 from wmg.tools import machine
 
 CHUNK, CHUNKS = 1500, 3

@@ -58,6 +58,7 @@ WITHOUT_JAX += [
 ]
 RUN_DATA = (
     "ledger",
+    "medians",
     "outcome",
     "overview",
     "report",
@@ -65,7 +66,7 @@ RUN_DATA = (
     "result_file",
     "verdict",
 )
-NOT_DATA = ("wmg.paper", *(f"wmg.paper.{name}" for name in RUN_DATA))
+NOT_DATA = ("wmg.paper", "wmg.paper.targets", *(f"wmg.paper.{name}" for name in RUN_DATA))
 MOST_MODULES, MOST_FOLDERS = 5, 12
 """At the top of the package."""
 

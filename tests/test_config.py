@@ -30,6 +30,10 @@ EVERYTHING = Config(
 )
 
 
+def read(text):
+    return config.from_dict(Config, json.loads(text), "run.json")
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -44,26 +48,26 @@ EVERYTHING = Config(
     ],
 )
 def test_a_config_survives_being_written_and_read(given):
-    assert config.loads(config.dumps(given)) == given
+    assert read(json.dumps(config.to_dict(given))) == given
 
 
 def test_what_is_written_names_the_kind_of_agent_and_environment():
-    data = json.loads(config.dumps(EVERYTHING))
+    data = config.to_dict(EVERYTHING)
     assert (data["agent"]["name"], data["env"]["name"]) == ("wmg", "pathfinding")
 
 
 def test_settings_left_out_have_their_defaults():
-    assert config.loads('{"t_max": 3}') == Config(t_max=3)
+    assert read('{"t_max": 3}') == Config(t_max=3)
 
 
 def test_a_whole_number_will_do_for_a_real_one():
-    rate = config.loads('{"hyper": {"learning_rate": 1}}').hyper.learning_rate
+    rate = read('{"hyper": {"learning_rate": 1}}').hyper.learning_rate
     assert rate == 1.0 and isinstance(rate, float)
 
 
 def refusal(text):
     with pytest.raises(BadInput) as caught:
-        config.loads(text, "run.json")
+        read(text)
     return str(caught.value)
 
 
@@ -143,10 +147,6 @@ def test_a_refusal_is_one_sentence(text):
     assert "\n" not in message and not message.endswith(".") and len(message) < 250
 
 
-def test_text_that_is_not_json_is_refused_by_the_files_name():
-    assert refusal("{t_max: 3}").startswith("run.json is not JSON")
-
-
 def test_no_memory_needs_no_slots():
     assert WMGSettings(memory="none", slots=0, memo_size=0).slots == 0
 
@@ -185,8 +185,8 @@ def test_a_truth_value_is_not_a_size():
 
 
 def test_all_episodes_may_be_asked_for():
-    assert config.loads('{"goal": {"success": 1}}').goal == config.Goal(1.0)
-    assert config.loads('{"goal": null}').goal is None
+    assert read('{"goal": {"success": 1}}').goal == config.Goal(1.0)
+    assert read('{"goal": null}').goal is None
 
 
 def test_a_truth_value_is_not_a_share():

@@ -25,9 +25,12 @@ import safetensors.numpy
 from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.cli import main as cli
-from wmg.config import Config
-from wmg.runs import task, train
+from wmg.config import Config, Goal, Precision
+from wmg.learn.rule import Rule
+from wmg.play.goal_test import GoalTester
+from wmg.runs import goals, hardware, task, train
 from wmg.runs.result import Result
+from wmg.types import Env
 
 CACHE = os.environ["WMG_TEST_CACHE"]  # conftest.py makes the folder
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
@@ -61,6 +64,30 @@ def trained() -> pathlib.Path:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trained-", dir=CACHE), "run")
     assert train.train(settings(runs=2), folder).finished
     return folder
+
+
+@contextlib.contextmanager
+def made_for(backend: str) -> Iterator[None]:
+    """Programs that are made here are those for a backend, "cpu" or "gpu", which may be missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hardware, "on_cpu", lambda: backend == "cpu")
+        yield
+
+
+def over_runs(
+    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
+) -> hardware.Advance:
+    """`hardware.over_runs` for a backend, by default the one there is."""
+    with made_for(backend or jax.default_backend()):
+        return hardware.over_runs(rule, env, precision)
+
+
+def goal_tester(
+    env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
+) -> GoalTester:
+    """What tests the runs of a batch."""
+    with made_for(backend or jax.default_backend()):
+        return goals.goal_tester(goals.player(precision), env, goal, runs)
 
 
 def stop_after(some: Config, folder: pathlib.Path, reports: int, **options) -> None:

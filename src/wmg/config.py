@@ -1,4 +1,4 @@
-"""The settings of a run, once, and configs as JSON.
+"""The settings of a run with their defaults, and configs as JSON.
 
 Settings are of two kinds. Those of an environment or an agent (in their own folders), `t_max` and
 `batched` fix shapes: a change recompiles and cannot be made to a saved run. `Hyper` holds
@@ -7,7 +7,6 @@ commands start quickly.
 """
 
 import dataclasses
-import json
 import types
 import typing
 from typing import Any, Literal, TypeVar
@@ -21,9 +20,7 @@ from wmg.settings import (
     require_choices,
     require_counts,
 )
-from wmg.tools import files
 from wmg.tools.errors import BadInput, quote
-from wmg.tools.files import NOT_JSON
 
 Settings = TypeVar("Settings")
 
@@ -42,10 +39,10 @@ class Hyper:
     reward_scale: float = 2.0
     """Rewards are multiplied by this for learning; reported rewards never are."""
     anneal: float = 1.0
-    """The learning rate is multiplied by this at every `anneal_every` steps..."""
+    """The learning rate is multiplied by this every `anneal_every` steps."""
     anneal_every: float = 100_000.0
     anneal_after: float = 0.0
-    """...that lie after this step."""
+    """Steps before annealing begins."""
 
     def check(self) -> None:
         """Refuse numbers that make no sense. Not in `__post_init__`: arrays live here too."""
@@ -92,9 +89,9 @@ class Batched:
     """Windows of t_max steps in a round. Returns look to the end of the round, gradients to the
     end of a window."""
     passes: int = 1
-    """How often the steps of a round are learned from."""
+    """How many times the steps of a round are learned from."""
     minibatches: int = 1
-    """In how many updates they are learned from in one pass; each takes that share of memory."""
+    """Updates of one pass, each from an equal share of the steps. More of them need less memory."""
     clip: float = 0.2
     """By how much one round may change an action's probability, as a ratio (PPO)."""
     clip_value: bool = False
@@ -155,14 +152,15 @@ class Config:
     """Longest update window: gradients reach this many steps back."""
     batched: Batched = dataclasses.field(default_factory=Batched)
     bootstrap_truncated: bool = False
-    """Whether returns go on with the value of the last observation where an episode is truncated,
-    that is cut off by a limit. Off, as in the paper, nothing follows the end of an episode."""
+    """Whether returns bootstrap from the value of the last observation of an episode that is
+    truncated (cut off by a limit). Off, as in the paper, every end counts as terminal."""
     precision: Precision = "float32"
-    """Of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs that have
-    it, else float32. bfloat16: the network uses bfloat16, heads use TF32; for batched.envs > 1."""
+    """Precision of matrix products; weights, loss and update are always float32. tf32: TF32 on GPUs
+    that have it, else float32. bfloat16, for batched.envs > 1: the network in bfloat16, heads in
+    TF32."""
     kernel: Literal["auto", "on", "off"] = "auto"
-    """Whether whole windows are trained by one CUDA kernel. auto: where one is made for the agent,
-    the environment and the GPU, else by XLA."""
+    """Whether one CUDA kernel trains whole windows. auto: if there is a kernel for the agent, the
+    environment and the GPU; otherwise XLA trains."""
     steps: int = 20_000_000
     """Environment steps of each run."""
     report_every: int = 10_000
@@ -240,8 +238,8 @@ def _plain(value: Any) -> Any:
 
 
 def from_dict(kind: type[Settings], data: Any, where: str = "config") -> Settings:
-    """The settings in JSON data. What it does not have is as by default; anything unknown or of a
-    wrong type is refused, and so is data without something that has no default."""
+    """The settings in JSON data. Missing fields have their defaults. Unknown fields, wrong types
+    and missing fields without a default are refused."""
     if not isinstance(data, dict):
         raise BadInput(f"{where} must be a JSON object, got {quote(data)}")
     data = _upgrade(data) if kind is Config else dict(data)
@@ -304,7 +302,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
 
 
 def differences(one: Config, other: Config) -> list[tuple[str, Any, Any]]:
-    """Settings that two configs do not share: name, as on the command line, and values."""
+    """Settings in which two configs differ: name, as on the command line, and both values."""
     old, new = _flat(to_dict(one)), _flat(to_dict(other))
     both = [(name, old.get(name), new.get(name)) for name in old | new]
     return [(name, a, b) for name, a, b in both if a != b]
@@ -316,17 +314,3 @@ def _flat(data: dict[str, Any]) -> dict[str, Any]:
         inner = _flat(value) if isinstance(value, dict) else {"": value}
         flat |= {f"{name}.{key}".rstrip("."): item for key, item in inner.items()}
     return flat
-
-
-def dumps(config: Config) -> str:
-    """A config as JSON text."""
-    return json.dumps(to_dict(config), indent=2)
-
-
-def loads(text: str, where: str = "config") -> Config:
-    """The config in JSON text."""
-    try:
-        data = files.parse_json(text)
-    except NOT_JSON as error:
-        raise BadInput(f"{where} is not JSON: {error}") from None
-    return from_dict(Config, data, where)

@@ -1,7 +1,7 @@
-"""Which environments and agents there are: names to settings and constructors.
+"""The environments and agents by name: where their settings and constructors are.
 
-Those of the package are given as import paths and loaded when they are first used, so that nothing
-here imports jax. Others add their own with `register_env` and `register_agent`.
+The package's own are import paths that are loaded at their first use, so that nothing here imports
+jax. `register_env` and `register_agent` add yours.
 """
 
 import dataclasses
@@ -95,7 +95,7 @@ def _register(
 
 
 def settings_class(base: type, name: Any, path: Any = None, where: str = "config") -> type:
-    """The settings class of the environment or agent called `name`. If nobody has registered it,
+    """The settings class of the environment or agent called `name`. If it is not registered,
     the module of the import path `path` is imported, which should register it."""
     known = ENVS if base is EnvSettings else AGENTS
     is_name = isinstance(name, str)
@@ -105,17 +105,18 @@ def settings_class(base: type, name: Any, path: Any = None, where: str = "config
             raise BadInput(f"{where} {name!r} is not registered by the module of {path}")
     if not is_name or name not in known:
         raise BadInput(f"{where} must be one of {', '.join(sorted(known))}, got {name!r}")
-    return _load_class(known[name].settings)
+    found = known[name].settings
+    return load(found, name) if isinstance(found, str) else found
 
 
 def import_path(settings: EnvSettings | AgentSettings) -> str | None:
-    """Where settings of a kind that is not the package's own can be imported from."""
+    """The import path of settings that are not the package's own, else None."""
     path = path_of(type(settings))
     return None if path.startswith("wmg.") else path
 
 
 def path_of(thing: Any) -> str:
-    """Where a class or function can be imported from."""
+    """The import path of a class or function."""
     module = thing.__module__
     if module == "__main__":  # a script, whose name others import it by
         main = sys.modules[module]
@@ -125,7 +126,7 @@ def path_of(thing: Any) -> str:
 
 
 GIVEN: dict[str, Any] = {}
-"""Classes and functions that this process was given, by their import paths."""
+"""Classes and functions that were given to this process, by their import paths."""
 
 
 def remember(thing: Any) -> str:
@@ -137,7 +138,7 @@ def remember(thing: Any) -> str:
 
 
 def load(path: str, what: str) -> Any:
-    """What an import path, `module:name`, stands for."""
+    """The object at an import path, `module:name`."""
     if path in GIVEN:
         return GIVEN[path]
     if not IMPORT_PATH.fullmatch(path):
@@ -156,10 +157,6 @@ def load(path: str, what: str) -> Any:
     return found
 
 
-def _load_class(path: type | str) -> type:
-    return load(path, "a kind") if isinstance(path, str) else path
-
-
 def _construct(known: dict[str, Kind], settings: Any, *args: Any, **changes: Any) -> Any:
     constructor = known[settings.name].constructor
     if isinstance(constructor, str):
@@ -175,7 +172,7 @@ def make_env(settings: EnvSettings | None, own: Any = None, *, shapes_only: bool
     """The environment that the settings describe, or the user's own where they are None: an `Env`
     or, on the host, a `HostSource`.
 
-    For shapes only, say to build an agent, its data need not be there.
+    With `shapes_only`, say to build an agent, its data set need not be there.
     """
     if settings is None and own is None:
         raise BadInput("this is of an environment that only Python code can give, as env=...")

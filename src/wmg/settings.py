@@ -19,14 +19,14 @@ class EnvSettings:
     name: ClassVar[str]
     """What the environment is called in a config."""
     title: ClassVar[str]
-    """What it is called where people read it, and in the names of Gymnasium's environments."""
+    """Its name for people, also in the names of the Gymnasium environments."""
     data: ClassVar[str | None] = None
-    """The field that names data, if there is any. With None in that field, an environment has its
-    shapes and no episodes."""
+    """The field that names a data set, if there is one. With None in that field, an environment has
+    its shapes but no episodes."""
 
     @property
     def bank(self) -> str:
-        """The name of the data, of settings that have some."""
+        """The name of the data set, of settings that have one."""
         return getattr(self, self.data or "")
 
     @property
@@ -39,7 +39,7 @@ class EnvSettings:
         return self
 
     def pinned(self) -> "EnvSettings":
-        """The settings with data named that cannot change any more."""
+        """The settings with the name of a data set that never changes."""
         return self
 
     def remark(self) -> str | None:
@@ -59,7 +59,7 @@ class AgentSettings:
     name: ClassVar[str]
     """What the agent is called in a config."""
     learns: ClassVar[bool] = True
-    """Whether it can be trained. An agent that does not learn plays any environment it can."""
+    """Whether it can be trained. An agent that cannot is made anew for each environment."""
 
     def for_env(self, env: EnvSettings) -> "AgentSettings":
         """The settings of the same agent for another environment."""
@@ -74,7 +74,7 @@ def require(condition: bool, setting: str, value: object, wanted: str) -> None:
 
 
 def require_counts(settings: object, largest: int = 65_536, **least: int) -> None:
-    """Refuse fields that are not whole numbers from the given least one to `largest`."""
+    """Refuse fields that are not whole numbers from their least value to `largest`."""
     for name, smallest in least.items():
         value = getattr(settings, name)
         fits = type(value) is int and smallest <= value <= largest
@@ -82,7 +82,7 @@ def require_counts(settings: object, largest: int = 65_536, **least: int) -> Non
 
 
 def require_choices(settings: object) -> None:
-    """Refuse fields whose type is a `Literal` and whose value is none of its options."""
+    """Refuse values that are not among the options of their field's `Literal` type."""
     for name, kind in typing.get_type_hints(type(settings)).items():
         if typing.get_origin(kind) is Literal:
             options, value = typing.get_args(kind), getattr(settings, name)

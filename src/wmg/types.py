@@ -113,7 +113,7 @@ class LevelEnv(Env[State]):
 
     @abc.abstractmethod
     def start(self, index: Int[Array, ""]) -> tuple[State, Observation]:
-        """An episode of the level at a place of the bank."""
+        """An episode of the level at this index of the bank."""
 
     @abc.abstractmethod
     def with_limit(self, steps: int) -> "LevelEnv[State]":
@@ -152,7 +152,7 @@ class Agent(eqx.Module, Generic[Memory]):
 
 
 class Summary(eqx.Module, Generic[Memory]):
-    """What an agent makes of one observation before it decides, or of each of many."""
+    """The result of the first part of an agent's step, for one observation or for many."""
 
     vector: Float[Array, "*many size"]
     memory: Memory
@@ -174,14 +174,14 @@ class Learner(Agent[Memory]):
         self, observation: Observation, precision: str, share: float = 1.0
     ) -> "Learner[Memory]":
         """An equivalent agent specialised for observations like these, in this precision. It has
-        room for this share of all Factors, on average over the observations given together."""
+        room for this share of all Factors, on average over the observations of one call."""
         return self
 
     def after_round(
         self, observation: Observation, valid: Bool[Array, " steps"] | None = None
     ) -> "Learner[Memory]":
-        """The agent once PPO has learned from a round with these observations, along a first axis:
-        itself, unless it measures its activations. Those that are not `valid` were not acted on."""
+        """The agent after PPO has learned from a round with these observations, along a first axis.
+        Agents that measure their activations do so here, from the `valid` observations."""
         del observation, valid
         return self
 
@@ -200,14 +200,14 @@ class Learner(Agent[Memory]):
 
 
 class Statistics(eqx.Module):
-    """What an agent has measured of its activations. These numbers are not trained."""
+    """Running statistics of an agent's activations, which are measured and not trained."""
 
     mean: Float[Array, " channels"]
     variance: Float[Array, " channels"]
 
 
 def count_parameters(agent: PyTree[Any]) -> int:
-    """How many trainable numbers an agent holds; shapes alone will do."""
+    """The number of trainable parameters; shapes in place of arrays will do."""
     nodes = jax.tree.leaves(agent, is_leaf=lambda node: isinstance(node, Statistics))
     leaves = [node for node in nodes if not isinstance(node, Statistics)]
     return sum(math.prod(x.shape) for x in leaves if jnp.issubdtype(x.dtype, jnp.inexact))
@@ -246,8 +246,8 @@ class Totals(eqx.Module):
     entropy: Float[Array, ""]
     gradient_norm: Float[Array, ""]
     returns: Float[Array, ""]
-    """Of the episodes that ended. Where the environment does not keep `Step.total`, the same as
-    `reward`."""
+    """Returns of the episodes that ended; equal to `reward` where the environment does not keep
+    `Step.total`."""
 
     @staticmethod
     def zeros() -> "Totals":

@@ -16,6 +16,7 @@ import pytest
 from campaigns.tally import Tally
 from wmg import paper
 from wmg.cli import main as cli
+from wmg.paper.targets import TARGETS
 from wmg.tools.errors import BadInput
 
 WORK = (
@@ -84,7 +85,7 @@ def make_line(draw: random.Random, flags: dict[str, list[str]]) -> list[str]:
     command = draw.choice([*flags, *flags, draw.choice(VALUES)])
     known = [
         *paper.PRESETS,
-        *paper.TARGETS,
+        *TARGETS,
         "pathfinding-wmg",
         "random",
         "depth-2",

@@ -29,7 +29,7 @@ from wmg.envs.sokoban import boxoban, levels
 from wmg.interop import official, official_settings
 from wmg.paper import result_file
 from wmg.runs import checkpoint, runfolder, runlog
-from wmg.runs.task import make_task
+from wmg.runs.train import make_task
 from wmg.tools.errors import BadInput
 from wmg.tools.files import cache_folder
 

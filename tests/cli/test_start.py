@@ -13,21 +13,6 @@ from wmg.runs import train
 from wmg.tools.errors import BadInput
 
 
-@pytest.mark.parametrize(
-    "args, env",
-    {
-        (): PathfindingSettings,
-        ("--env.nodes", "5"): PathfindingSettings,
-        ("--env.level=GoToObj",): BabyAISettings,
-        ("--env.levels=test", "--env.max-steps=240"): SokobanSettings,
-        ("--env.max_steps", "240"): SokobanSettings,
-    }.items(),
-    ids=str,
-)
-def test_a_baseline_plays_the_environment_that_has_the_settings(args, env):
-    assert isinstance(start.named_env(list(args)), env)
-
-
 def test_what_is_tested_on_is_not_what_was_trained_on():
     trained = SokobanSettings(levels="unfiltered-train", max_steps=240)
     assert trained.held_out() == SokobanSettings(levels="test", max_steps=240)

@@ -19,7 +19,7 @@ from wmg.learn import a3c, host
 from wmg.learn.a3c import A3C
 from wmg.learn.host import HostA3C, HostPPO
 from wmg.play.host import Host, Lockstep
-from wmg.runs import task, train
+from wmg.runs import host_task, task, train
 from wmg.tools.errors import BadInput, FailedCode
 from wmg.types import (
     Env,
@@ -302,7 +302,7 @@ def test_the_value_of_the_last_observation_counts_where_an_episode_is_truncated(
     batched = config.Batched() if rule == "a3c" else config.Batched(envs=2)
     some = dataclasses.replace(TOY, t_max=1, batched=batched, bootstrap_truncated=goes_on)
     hosts = [Host(kind(), toy.Plain().observe, toy.SPEC) for _ in range(batched.envs)]
-    made = task.HostTask(some, hosts)
+    made = host_task.HostTask(some, hosts)
     runs = made.begin(made.start())
     agent = jax.tree.map(lambda leaf: leaf[0], runs.agent)
     wanted = []

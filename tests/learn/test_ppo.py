@@ -312,13 +312,13 @@ import jax, numpy as np
 import tiny
 from learn import test_ppo as test_batched
 from wmg import registry
-from wmg.runs import hardware as parallel, task
+from wmg.runs import task
 settings = tiny.settings(**test_batched.SOME)
 env = registry.make_env(settings.env)
 results = []
 for backend in ("cpu", "gpu"):
     runs, hyper = task.start_runs(settings, env), task.stack_hypers(settings)
-    advance = parallel.over_runs(task.rule_for(settings), env, backend=backend)
+    advance = tiny.over_runs(task.rule_for(settings), env, backend=backend)
     results.append(advance(hyper, runs, 48)[0])
 assert len(results[1].scene.observation.core.sharding.device_set) == jax.device_count() == 2
 for one, other in zip(*(jax.tree.leaves((r.agent, r.scene.observation)) for r in results)):

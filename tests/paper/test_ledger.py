@@ -7,9 +7,10 @@ import pytest
 import tiny
 from paper.made_up import RACE, SOLVE, write_race
 
-from wmg import config, paper
+from wmg import config
 from wmg.paper import ledger
 from wmg.paper.ledger import Speed
+from wmg.paper.targets import TARGETS
 
 GPU = {"hardware": {"device": "a GPU", "devices": 1, "date": "2020-07-08"}}
 
@@ -130,7 +131,7 @@ def test_the_ledger_is_printed_and_written_with_the_next_command(capsys, race):
 def test_every_cell_of_every_target_is_in_the_ledger(tmp_path):
     data = ledger.make(tmp_path)
     listed = [(each["target"], each["cell"]) for each in data["missing"]]
-    every = [(name, cell) for name, target in paper.TARGETS.items() for cell in target.cells]
+    every = [(name, cell) for name, target in TARGETS.items() for cell in target.cells]
     assert sorted(listed) == sorted(every) and data["done"] == []
 
 

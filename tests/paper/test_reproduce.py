@@ -11,7 +11,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
-from wmg import paper, registry
+from wmg import registry
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Config, Goal
 from wmg.envs.pathfinding.settings import PathfindingSettings
@@ -19,8 +19,9 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import outcome, report, reproduce, result_file, verdict
 from wmg.paper.reproduce import Scale
 from wmg.paper.target import Band, Cell, Claim, Target
+from wmg.paper.targets import TARGETS
 from wmg.play import evaluate, level_test
-from wmg.runs import models, runfolder
+from wmg.runs import folder_logs, models
 from wmg.runs.progress import Display
 from wmg.tools.errors import BadInput
 
@@ -235,7 +236,7 @@ def test_a_test_on_longer_episodes_needs_trained_runs(tmp_path):
 
 
 def test_the_papers_parameter_counts_hold(tmp_path):
-    target = paper.TARGETS["parameter-counts"]
+    target = TARGETS["parameter-counts"]
     for cell in target.cells:
         assert reproduce.run_cell("parameter-counts", target, cell, Scale(), tmp_path, NEVER)
     data = report.report("parameter-counts", target, tmp_path)
@@ -245,7 +246,7 @@ def test_the_papers_parameter_counts_hold(tmp_path):
 
 def test_depth_baselines_run_through(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduce, "BASELINE_EPISODES", 250)
-    target = paper.TARGETS["depth-baselines"]
+    target = TARGETS["depth-baselines"]
     for cell in ("depth-1", "depth-6"):
         assert reproduce.run_cell("depth-baselines", target, cell, Scale(), tmp_path, NEVER)
     data = report.report("depth-baselines", target, tmp_path)
@@ -292,7 +293,7 @@ def raced(tmp_path_factory):
 
 
 def race(capsys, monkeypatch, out):
-    monkeypatch.setitem(paper.TARGETS, "race", RACE)
+    monkeypatch.setitem(TARGETS, "race", RACE)
     args = ["reproduce", "race", "--cells", "toy", "--runs=3", "--group-size=2", "--out", out]
     code, text, _ = tiny.command(capsys, *args, "--json")
     assert code == 0
@@ -383,7 +384,7 @@ def test_an_interrupted_rerun_goes_on_where_it_was(tmp_path):
 def test_a_rerun_of_several_cells_goes_on_in_the_cell_where_it_stopped(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setitem(paper.TARGETS, "race", RACE)
+    monkeypatch.setitem(TARGETS, "race", RACE)
     args = ["reproduce", "race", "--runs=1", "--again", "--out", tmp_path]
     stopped, real = [], reproduce.run_cell
 
@@ -437,7 +438,7 @@ def test_other_settings_can_be_run_beside_what_is_there(tmp_path):
 
 
 def test_a_measured_value_is_not_replaced_either(tmp_path):
-    target = paper.TARGETS["parameter-counts"]
+    target = TARGETS["parameter-counts"]
     for scale in (Scale(), Scale(), Scale(again=True)):
         before = tiny.contents(tmp_path)
         assert reproduce.run_cell("parameter-counts", target, "wmg", scale, tmp_path, NEVER)
@@ -544,7 +545,7 @@ def test_a_result_has_what_was_solved_while_learning(puzzles):
     target, out = puzzles
     group = out / "puzzles" / "wmg" / "group-000"
     learning = json.loads((group / "result.json").read_text())["on_training_levels"]
-    steps, scores = runfolder.read_scores(group / "train", target.runs)
+    steps, scores = folder_logs.read_scores(group / "train", target.runs)
     assert len(steps) == 4 and learning["steps"] == [round(x) for x in steps]
     np.testing.assert_array_equal(result_file.scores_of(learning), scores.round(3))
     assert scores.max() > 0

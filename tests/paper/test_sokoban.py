@@ -6,6 +6,7 @@ from paper.test_pathfinding import WHERE, column
 from wmg import paper
 from wmg.paper import reproduce
 from wmg.paper.target import Cell
+from wmg.paper.targets import TARGETS
 from wmg.paper.targets.sokoban import PUBLISHED
 
 TABLE = r"""
@@ -61,7 +62,7 @@ def test_its_agent_is_the_second_form_of_the_authors():
 
 def test_it_has_the_papers_number_of_parameters_and_needs_no_levels_for_that():
     assert reproduce.count(Cell("WMG", PRESET), reproduce.Scale())["value"] == 4_508_182
-    target = paper.TARGETS["sokoban-parameter-count"]
+    target = TARGETS["sokoban-parameter-count"]
     assert [cell.paper for cell in target.cells.values()] == [4_508_182]
 
 
@@ -85,4 +86,4 @@ def test_drc_learns_as_published_from_windows_that_are_summed_not_averaged():
     assert preset.hyper.adam_eps == pytest.approx(window * 1.5625e-7)
     batched = preset.batched
     assert (preset.t_max, batched.envs, batched.minibatches, batched.trace) == (window, 256, 8, 0.5)
-    assert paper.TARGETS["sokoban"].cells["drc"].config.steps in PUBLISHED["DRC(3,3)"]
+    assert TARGETS["sokoban"].cells["drc"].config.steps in PUBLISHED["DRC(3,3)"]

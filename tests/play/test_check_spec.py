@@ -104,7 +104,7 @@ def model(told):
 def saved(told, folder):
     path = folder / "model.safetensors"
     made = model(FINE)
-    checkpoint.save_model(path, made.agent, made.config, told)
+    checkpoint.save_model(path, made.agent, dataclasses.replace(made.config, env=None), told)
     return checkpoint.load_model(path)
 
 

@@ -7,6 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
+import tiny
 from probes import Errand, Skilled
 from tiny import keys_may_be_split_up  # noqa: F401
 
@@ -16,7 +17,6 @@ from wmg.play.evaluate import FAILED, SOLVED, UNPLAYED
 from wmg.play.goal_test import GoalTest
 from wmg.play.streams import goal_keys
 from wmg.runs import runlog
-from wmg.runs.goals import goal_tester
 
 PAPER = Goal()
 
@@ -201,7 +201,7 @@ def tester(request):
     backend, *more = request.param.split(",")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(goal_test, "BLOCK", 60 if more else 500)
-        return goal_tester(Errand(), GOAL, MANY, backend=backend)
+        return tiny.goal_tester(Errand(), GOAL, MANY, backend=backend)
 
 
 @pytest.fixture(params=[50, 3])
@@ -274,7 +274,7 @@ def test_agents_that_have_learned_nothing_play_one_block_alone(tester, calls, mo
 def test_where_few_tests_go_on_further_blocks_of_them_are_played_in_advance(monkeypatch):
     monkeypatch.setattr(goal_test, "BLOCK", 50)
     monkeypatch.setattr(goal_test, "BLOCKS_PER_CALL", 5)
-    tester, asked = goal_tester(Errand(), GOAL, MANY, backend="gpu"), []
+    tester, asked = tiny.goal_tester(Errand(), GOAL, MANY, backend="gpu"), []
 
     def solve_all(agents, rows, keys, allowed):
         numbers = [
@@ -302,7 +302,7 @@ def test_where_few_tests_go_on_further_blocks_of_them_are_played_in_advance(monk
 def test_a_test_ends_where_it_does_in_order(first, further, ends, parts, monkeypatch):
     monkeypatch.setattr(goal_test, "BLOCK", 50)
     monkeypatch.setattr(goal_test, "BLOCKS_PER_CALL", parts)
-    tester, begins = goal_tester(Errand(), GOAL, MANY, backend="gpu"), KEYS[0, 0].tolist()
+    tester, begins = tiny.goal_tester(Errand(), GOAL, MANY, backend="gpu"), KEYS[0, 0].tolist()
 
     def play(agents, rows, keys, allowed):
         return [outcomes(first if key == begins else further) for key in keys.tolist()]
@@ -314,7 +314,7 @@ def test_a_test_ends_where_it_does_in_order(first, further, ends, parts, monkeyp
 def test_episodes_beyond_the_last_do_not_count(monkeypatch):
     monkeypatch.setattr(goal_test, "BLOCK", 100)
     goal = Goal(0.9, 298)
-    tester = goal_tester(Errand(), goal, MANY, backend="gpu")
+    tester = tiny.goal_tester(Errand(), goal, MANY, backend="gpu")
     assert tester.blocks == [100] * 3
     asked = []
 
@@ -331,7 +331,7 @@ def test_episodes_beyond_the_last_do_not_count(monkeypatch):
 def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
     monkeypatch.setattr(goal_test, "BLOCK", 60)
     monkeypatch.setattr(goal_test, "BLOCKS_PER_CALL", 4)
-    tester = goal_tester(Errand(), GOAL, MANY, backend="gpu")
+    tester = tiny.goal_tester(Errand(), GOAL, MANY, backend="gpu")
     everyone, whole = Skilled(SKILLS), expected(tester)
     tester(everyone, np.arange(7), KEYS)
     with jax.log_compiles():
@@ -349,7 +349,7 @@ def test_the_program_is_the_same_whatever_is_left(monkeypatch, caplog):
 def test_few_runs_play_as_many_blocks_as_they_are_or_a_test_has(runs, parts, monkeypatch):
     monkeypatch.setattr(goal_test, "BLOCK", 50)
     monkeypatch.setattr(goal_test, "BLOCKS_PER_CALL", 6)
-    tester, asked = goal_tester(Errand(), GOAL, runs, backend="gpu"), []
+    tester, asked = tiny.goal_tester(Errand(), GOAL, runs, backend="gpu"), []
 
     def fail_all(agents, rows, keys, allowed):
         asked.append(len(rows))
@@ -363,7 +363,7 @@ def test_few_runs_play_as_many_blocks_as_they_are_or_a_test_has(runs, parts, mon
 
 def test_a_short_test_has_one_block():
     for backend in ("cpu", "gpu"):
-        tester = goal_tester(Errand(), Goal(0.5, 10), MANY, backend=backend)
+        tester = tiny.goal_tester(Errand(), Goal(0.5, 10), MANY, backend=backend)
         assert tester.blocks == [10]
         keys = goal_keys(np.arange(2), 1, 1)
         one_of_two = Skilled(np.array([1.0, 0.0], np.float32))

@@ -22,7 +22,7 @@ ONE_LAYER = dataclasses.replace(tiny.AGENT, layers=1)
 
 def test_no_number_seed_or_step_count_compiles_anew(caplog):
     env = registry.make_env(PathfindingSettings())
-    advance = hardware.over_runs(A3C(16), env)
+    advance = tiny.over_runs(A3C(16), env)
     for index, seed in enumerate((0, 9)):
         numbers = config.Hyper(
             learning_rate=1e-4 + 0.01 * index,
@@ -58,8 +58,8 @@ def as_numbers(tree):
 
 def test_the_batched_program_agrees_with_the_mapped_one():
     env, runs, hyper = start_batch(3)
-    mapped = hardware.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
-    batched = hardware.over_runs(A3C(16), env, backend="gpu")(hyper, runs, 96)
+    mapped = tiny.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
+    batched = tiny.over_runs(A3C(16), env, backend="gpu")(hyper, runs, 96)
     for one, other in zip(as_numbers(mapped), as_numbers(batched), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
     assert (np.asarray(batched[0].steps) == 96).all()
@@ -89,24 +89,22 @@ from runs import test_hardware as test_parallel
 from wmg.agents.gru.settings import GRUSettings
 from wmg.learn.a3c import A3C
 from wmg.play.streams import goal_keys
-from wmg.runs import hardware as parallel
 from wmg.config import Goal
 from wmg.runs.active_runs import ActiveRuns
-from wmg.runs.goals import goal_tester
 env, runs, hyper = test_parallel.start_batch(4, GRUSettings(2, 2, 2))
 records, handler = [], logging.Handler()
 handler.emit = lambda record: records.append(record.getMessage())
 logging.getLogger("jax").addHandler(handler)
 assert jax.device_count() == 2
-mapped = parallel.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
-over_devices = parallel.over_runs(A3C(16), env, backend="gpu")
+mapped = tiny.over_runs(A3C(16), env, backend="cpu")(hyper, runs, 96)
+over_devices = tiny.over_runs(A3C(16), env, backend="gpu")
 split = over_devices(hyper, runs, 96)
 assert len(split[0].steps.sharding.device_set) == 2
 for one, other in zip(test_parallel.as_numbers(mapped), test_parallel.as_numbers(split)):
     np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 split, _ = over_devices(hyper, split[0], 192)
 assert (np.asarray(split.steps) == 192).all()
-trials = goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
+trials = tiny.goal_tester(env, Goal(0.01, 20), 3, backend="gpu")
 assert trials.at_once == 4  # two for each device
 keys = goal_keys(np.array([2]), 1, 1)
 with jax.log_compiles():
@@ -185,7 +183,7 @@ def test_on_an_accelerator_all_products_are_compiled_for_the_precision(precision
     run = hardware.take(task.start_runs(settings, env), 0)
 
     def learn(run):
-        with hardware.products(precision, "gpu"):
+        with tiny.made_for("gpu"), hardware.products(precision):
             return A3C(4).advance(env, settings.hyper, run, jnp.array(8))
 
     text = jax.jit(learn).lower(run).as_text()
@@ -197,7 +195,7 @@ def test_on_a_cpu_the_precision_changes_no_bit():
     settings = tiny.settings(env=PathfindingSettings(nodes=3))
     runs, hyper = task.start_runs(settings, env), task.stack_hypers(settings)
     agents = [
-        hardware.over_runs(A3C(4), env, precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
+        tiny.over_runs(A3C(4), env, precision)(hyper, jax.tree.map(jnp.copy, runs), 48)[0]
         for precision in ("float32", "tf32")
     ]
     same = jax.tree.map(lambda a, b: bool((a == b).all()), agents[0].agent, agents[1].agent)

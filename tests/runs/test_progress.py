@@ -146,34 +146,3 @@ def test_a_display_keeps_no_more_than_the_first_report_and_the_last_two(terminal
             display.show(reports.pop(0))
         gc.collect()
         assert sum(one() is not None for one in known) <= 3
-
-
-def test_counting_writes_a_line_now_and_then_and_at_each_end(now):
-    file = io.StringIO()
-    with progress.count(file) as show:
-        show(progress.COMPILING, 0, 0)
-        for done in range(1, 5):
-            show("levels", 1000 * done, 4000)
-            now[0] += 2.0
-        show("download", 7, 0)
-        show("download", 9000, 0)
-        now[0] += 5.0
-        show("download", 9001, 0)
-    assert file.getvalue().splitlines() == [
-        "compiling ...",
-        "levels: 1,000 of 4,000",
-        "levels: 4,000 of 4,000",
-        "download: 9,001",
-    ]
-
-
-def test_counting_on_a_terminal_draws_a_bar_for_each_thing(capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    with progress.count(Terminal()) as show:
-        show("hard", 3332, 3332)
-        show("download", 5, 0)
-    drawn = capsys.readouterr().err
-    assert "hard" in drawn and "3,332" in drawn and "download" in drawn

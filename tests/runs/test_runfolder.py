@@ -343,22 +343,6 @@ def test_a_damaged_folder_is_refused_and_left_as_it_was(folder, capsys, damage):
         assert sentence in err and tiny.contents(folder) == before
 
 
-def test_a_log_line_that_is_not_ours_is_damage(folder):
-    log = folder / "logs" / "0001.jsonl"
-    for line in ('{"other": 1}', '{"steps": "x", "score": 1}', '{"steps": 1, "score": [1]}'):
-        log.write_text(line + "\n")
-        with pytest.raises(BadInput, match="run 1, line 1"):
-            runfolder.read_scores(folder, 2)
-
-
-@pytest.mark.parametrize("name", ["steps", "score"])
-def test_a_number_of_400_digits_in_a_log_is_damage(folder, name):
-    line = json.dumps({"steps": 1, "score": 1} | {name: 10**400})
-    (folder / "logs" / "0001.jsonl").write_text(f"{line}\n{{}}\n")
-    with pytest.raises(BadInput, match=r"0001\.jsonl is damaged at line 1"):
-        runfolder.read_scores(folder, 2)
-
-
 def test_a_pipe_in_the_place_of_the_lock_or_a_log_is_refused(folder, capsys):
     for name, sentence in {
         ".lock": ".lock: No such device or address",
@@ -371,15 +355,6 @@ def test_a_pipe_in_the_place_of_the_lock_or_a_log_is_refused(folder, capsys):
         assert code == 2 and sentence in err and err.count("\n") == 1
         (folder / name).unlink()
         (folder / name).touch()
-
-
-def test_scores_are_read_run_by_report_with_nothing_after_divergence(folder):
-    first, second = folder / "logs" / "0000.jsonl", folder / "logs" / "0001.jsonl"
-    first.write_text("".join(f'{{"steps": {12 * i}, "score": {50 + i}}}\n' for i in range(3)))
-    second.write_text('{"steps": 0, "score": null}\n')
-    steps, scores = runfolder.read_scores(folder, 2)
-    assert steps.tolist() == [0, 12, 24]
-    assert scores[0].tolist() == [50, 51, 52] and (scores[1] != scores[1]).all()
 
 
 def test_resume_without_any_checkpoint_starts_from_the_beginning(tmp_path):
@@ -415,9 +390,3 @@ def test_a_branch_that_does_not_say_where_it_began_is_damaged(tmp_path, parent):
     runfolder.create(tmp_path / "run", tiny.settings(runs=2), parent)
     with pytest.raises(BadInput, match=r"config\.json is damaged: .* where a parent was left"):
         runfolder.parent_steps(tmp_path / "run")
-
-
-def test_episodes_are_counted_up_to_a_step_between_two_reports(folder):
-    """An episode has 12 steps, and a report comes after every 48."""
-    assert runfolder.episodes_until(folder, [24.0, None]) == [2.0, None]
-    assert runfolder.episodes_until(folder, [48.0, 480.0]) == [4.0, 40.0]

@@ -16,7 +16,7 @@ from wmg.tools.errors import BadInput
 
 
 def compiled(kernel):
-    return task.make_task(tiny.settings(kernel=kernel), None)
+    return train.make_task(tiny.settings(kernel=kernel), None)
 
 
 def raise_error(error):
@@ -28,7 +28,7 @@ def raise_error(error):
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(hardware, "on_cpu", lambda backend=None: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
 
 
 def test_on_a_cpu_there_is_no_choice_and_no_kernel():
@@ -87,7 +87,7 @@ def test_the_same_agent_is_trained_by_the_same_program_in_another_environment(go
 def test_programs_of_the_last_agents_are_kept():
     def program(size, **changes):
         agent = GRUSettings(embedding=2, size=size, actor_critic=4)
-        return task.make_task(tiny.settings(agent=agent, **changes), None).advance().args[0]
+        return train.make_task(tiny.settings(agent=agent, **changes), None).advance().args[0]
 
     first = program(1)
     assert program(1) is first and program(1, t_max=5) is not first

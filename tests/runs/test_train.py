@@ -458,7 +458,7 @@ def test_runs_need_four_copies_of_their_weights_and_a_scene_for_each_step(
     monkeypatch, t_max, steps
 ):
     settings = tiny.settings(runs=3, t_max=t_max)  # episodes have 12 steps
-    made = task.make_task(settings, None)
+    made = train.make_task(settings, None)
     runs = made.start()
     weights = sum(leaf.nbytes for leaf in jax.tree.leaves(runs.agent))
     scene = 4 * sum(leaf.size for leaf in jax.tree.leaves(runs.scene))
@@ -481,7 +481,7 @@ def test_saving_takes_at_most_a_twentieth_of_the_time(monkeypatch, takes, next_a
     clock = types.SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr(session_module, "time", clock)
     settings = tiny.settings()
-    made = task.make_task(settings, None)
+    made = train.make_task(settings, None)
     session = session_module.Session(settings, made, made.start())
     session.store = Slow()
     assert session.save(save_seconds=60.0) == now[0] + next_after

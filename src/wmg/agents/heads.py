@@ -1,4 +1,4 @@
-"""What the agents that learn have in common: actor and critic, and the check of what they see."""
+"""What agents that learn have in common: actor and critic, and a check of the observations."""
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ from wmg.types import Learner, Memory, ObservationSpec
 
 
 class ActorCritic(eqx.Module):
-    """Two layers each for policy and value; the first may be one and the same.
+    """Two layers each for policy and value; they may share the first.
 
     The policy's last layer starts at zero, so that every agent begins by acting uniformly.
     """
@@ -53,7 +53,7 @@ class ActorCriticAgent(Learner[Memory]):
 def require_parts(
     agent: str, observation: ObservationSpec, *, factors: bool = False, image: bool = False
 ) -> None:
-    """Refuse Factors or an image that the agent would not look at, and an image that is missing."""
+    """Refuse Factors or an image that the agent would ignore, and an image that is missing."""
     if observation.factors and not factors:
         names = ", ".join(name for name, _, _ in observation.factors)
         raise ValueError(

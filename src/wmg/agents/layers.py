@@ -99,7 +99,7 @@ class Blocks(eqx.Module):
 
 @jax.custom_vjp
 def relu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The greater of x and 0. Its gradient is made from its result, which others keep anyway."""
+    """max(x, 0). Its gradient uses the result, which the next layer keeps anyway."""
     return jnp.maximum(x, 0.0)
 
 
@@ -118,7 +118,7 @@ relu.defvjp(_relu_forward, _relu_backward)
 class LayerNorm(eqx.Module):
     """Each row shifted and scaled to mean 0 and (biased) variance 1, then `* gain + bias`.
 
-    Computed in float32, whatever goes in; what comes out has the precision of what went in.
+    Computed in float32; the result has the precision of the input.
     """
 
     gain: Float[Array, " size"]
@@ -133,17 +133,17 @@ class LayerNorm(eqx.Module):
 
 
 def _once(x: Array, always: Bool[Array, ""]) -> Array:
-    """`x`, computed but once, where something that XLA cannot know to be true is given.
+    """`x`, computed only once. `always` must be true, but not so that XLA could prove it.
 
-    On a CPU, XLA computes what is elementwise again in each of its uses. In a backward pass that
-    is the sum of all layers above. Into a conditional it does not look.
+    On a CPU, XLA computes an elementwise result again in each of its uses. In a backward pass that
+    includes the sums of all layers above. XLA does not do that across a conditional.
     """
     return jax.lax.cond(always, lambda x: x, jnp.zeros_like, x)
 
 
 def _row_means(x: Float[Array, "*rows size"], times: Float[Array, " size"]) -> Array:
-    """The mean of each row, multiplied by `times` first. As a product of matrices on a CPU, where
-    XLA makes two loops of a sum; elsewhere, sums are part of the loops around them."""
+    """The mean of each row of `x * times`. On a CPU it is a matrix product, since XLA makes two
+    loops of a sum there; elsewhere a sum is fused with its neighbours."""
     share = times / times.size
     if jax.default_backend() == "cpu":
         return (x @ share)[..., None]

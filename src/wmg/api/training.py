@@ -1,7 +1,9 @@
 """`wmg.train`: train a preset, a config, or an agent on any environment."""
 
+import contextlib
 import dataclasses
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +57,7 @@ def train(
     older = folder if resume else branch_from
     settings, own = experiment(preset, env, agent, older, changes.get("steps", STEPS))
     settings = changed(settings, changes)
-    with progress.showing(show) as display:
+    with display_for(show) as display:
         result = trainer.train(
             settings,
             folder,
@@ -68,6 +70,16 @@ def train(
     if result.stopped and not result.finished:
         raise KeyboardInterrupt
     return result
+
+
+def display_for(
+    show: bool | Callable[[Progress], None] | None,
+) -> contextlib.AbstractContextManager[progress.Display]:
+    """A display if it is wanted, by default on a terminal; or the user's own function."""
+    if show is True or (show is None and sys.stderr.isatty()):
+        return progress.display()
+    own = show if callable(show) else lambda report: None
+    return contextlib.nullcontext(progress.Display(lambda: None, own))
 
 
 def experiment(

@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 from wmg.cli.eval import describe_difference, showing
+from wmg.cli.models import find_model
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, remark_on, split_names
+from wmg.cli.start import remark_on, split_names
 from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.settings import EnvSettings
 from wmg.tools import scores as score_text

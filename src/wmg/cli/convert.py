@@ -5,8 +5,9 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from wmg import registry
+from wmg.cli.models import remark_on_folder
 from wmg.cli.options import parse
-from wmg.cli.start import remark_on_folder, split_name
+from wmg.cli.start import split_name
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.tools import files

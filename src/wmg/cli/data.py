@@ -44,10 +44,10 @@ def import_boxoban(args: list[str]) -> int:
     """`wmg data boxoban ...`"""
     options = parse(BoxobanOptions, args, "wmg data boxoban")
     from wmg.envs.sokoban import boxoban
-    from wmg.runs import progress
+    from wmg.runs import counter
 
     try:
-        with progress.count() as show:
+        with counter.count() as show:
             counts = boxoban.import_boxoban(options.from_, show)
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)

@@ -7,8 +7,9 @@ import pathlib
 import re
 from typing import Any, Literal
 
+from wmg.cli.models import find_model
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, remark_on, require_new, split_name
+from wmg.cli.start import remark_on, require_new, split_name
 from wmg.settings import EnvSettings
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
@@ -71,9 +72,9 @@ def run(args: list[str]) -> int:
 
 def showing(json: bool) -> Any:
     """A context with a function that shows progress; None where JSON is printed."""
-    from wmg.runs import progress
+    from wmg.runs import counter
 
-    return contextlib.nullcontext() if json else progress.count()
+    return contextlib.nullcontext() if json else counter.count()
 
 
 def play_episodes(name: str | None, env: Any, agent: Any, options: EvalOptions) -> None:

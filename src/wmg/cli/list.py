@@ -1,7 +1,6 @@
 """`wmg list`: presets, targets and models."""
 
 import dataclasses
-import itertools
 import json as jsonlib
 
 from wmg import paper
@@ -21,6 +20,7 @@ def run(args: list[str]) -> int:
     options = parse(ListOptions, args, "wmg list")
     from wmg.paper import reproduce as library
     from wmg.paper.target import Cell
+    from wmg.paper.targets import TARGETS
     from wmg.runs import models
 
     presets = {
@@ -33,13 +33,16 @@ def run(args: list[str]) -> int:
         }
         for name, settings in paper.PRESETS.items()
     }
-    targets = {name: target.title for name, target in paper.TARGETS.items()}
+    targets = {name: target.title for name, target in TARGETS.items()}
     if options.json:
         listing = {"presets": presets, "targets": targets, "models": list(models.shipped())}
         print(jsonlib.dumps(listing, indent=2))
         return 0
+    groups: dict[str, list[str]] = {}
+    for name in presets:
+        groups.setdefault(name.partition("/")[0], []).append(name)
     width = max(map(len, presets))
-    for group, names in itertools.groupby(presets, lambda name: name.partition("/")[0]):
+    for group, names in groups.items():
         print(f"presets of {group} (wmg train NAME)")
         for name in names:
             row = presets[name]
@@ -48,7 +51,7 @@ def run(args: list[str]) -> int:
             print(f"  {name:{width}} {sizes}{until}")
     print("targets (wmg reproduce NAME)")
     width = max(map(len, targets))
-    for name, target in paper.TARGETS.items():
+    for name, target in TARGETS.items():
         print(f"  {name:{width}} {target.title} ({target.source})")
     print(f"  {'suite':{width}} Tasks of other people, with other agents beside WMG")
     print("models (wmg eval NAME)")

@@ -6,7 +6,6 @@ to, so that `wmg --help` is instant.
 """
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -20,7 +19,7 @@ from typing import NoReturn
 
 from wmg import __version__
 from wmg.tools import signals
-from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, quote
+from wmg.tools.errors import LONGEST_SENTENCE, BadInput, FailedCode, cut, did_you_mean, quote
 
 COMMANDS = {
     "train": "train a preset, on the CPU or hundreds of runs at once on a GPU",
@@ -36,7 +35,7 @@ COMMANDS = {
     "data": "import the Boxoban levels, list level banks",
     "tune": "search for hyperparameters, as the paper did, on one core or a cluster",
 }
-"""What each command does. It is `run` in the module of its name."""
+"""What each command does. The module of the same name has its function `run`."""
 INTERRUPTED = 130
 SUMMARY = """\
 usage: wmg COMMAND ...
@@ -55,7 +54,7 @@ def summary() -> str:
 
 
 def command() -> NoReturn:
-    """What the shell calls. Modules in the current folder can be imported, after all others."""
+    """The entry point `wmg` of the shell. The current folder comes last on the import path."""
     sys.path.append("")
     watch_interrupts("stopping after this report" if sys.argv[1:2] == ["train"] else "stopping")
     code = main()
@@ -98,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command. 0: done, 1: failed, 2: bad input, said in one sentence; 130: interrupted."""
     args = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names may be more than a terminal can show
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack a character
             stream.reconfigure(errors="backslashreplace")
     if not args or args[0] in ("-h", "--help"):
         print(summary(), end="")
@@ -108,15 +107,14 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     try:
         if args[0] not in COMMANDS:
-            close = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(COMMANDS)}"
+            hint = did_you_mean(args[0], COMMANDS, f"there are {', '.join(COMMANDS)}")
             raise BadInput(f"there is no command {quote(args[0])}; {hint}")
         return importlib.import_module(f"wmg.cli.{args[0]}").run(args[1:])
     except BadInput as error:
         if isinstance(error, FailedCode):
             traceback.print_exception(error.__cause__)
         print(f"wmg: {error}", file=sys.stderr)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output, say `head`, has closed it
         sys.stdout = None
         return 0
     except KeyboardInterrupt:

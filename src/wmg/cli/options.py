@@ -157,7 +157,7 @@ def add_options(
 
 
 def changes(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that change, each with its new value, where values at dotted paths are given."""
+    """The fields that change and their new values, from values that are given by dotted path."""
     new: dict[str, Any] = {}
     for path, value in given.items():
         name, _, rest = path.partition(".")
@@ -171,7 +171,7 @@ def changes(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 
 def no_option(word: str, flags: Iterable[str]) -> str:
-    """What is wrong with a word that belongs to no option."""
+    """The error message for a word that belongs to no option."""
     flag = word.partition("=")[0]
     if not flag.startswith("-"):
         return f"{quote(word)} belongs to no option; --help lists them all"

@@ -52,9 +52,9 @@ def run(args: list[str]) -> int:
 
 def common_metric(folders: list[str]) -> str:
     """What the scores of all folders are."""
-    from wmg.runs import runfolder
+    from wmg.runs import folder_logs
 
-    metrics = {name: runfolder.read_metric(pathlib.Path(name)) for name in folders}
+    metrics = {name: folder_logs.read_metric(pathlib.Path(name)) for name in folders}
     odd = [name for name in folders if metrics[name] != metrics[folders[0]]]
     if odd:
         raise BadInput(
@@ -66,11 +66,11 @@ def common_metric(folders: list[str]) -> str:
 
 def read_curve(folder: pathlib.Path) -> Any:
     """The scores of all runs of a folder."""
-    from wmg.runs import runfolder
+    from wmg.runs import folder_logs, runfolder
     from wmg.tools import plots
 
     settings = runfolder.read_config(folder)
-    steps, scores = runfolder.read_scores(folder, settings.runs)
+    steps, scores = folder_logs.read_scores(folder, settings.runs)
     if not steps.size:
         raise BadInput(f"{folder} has no report yet: there is no curve to draw")
     return plots.Curve(steps, scores)

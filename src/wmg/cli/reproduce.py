@@ -5,7 +5,6 @@ import json as jsonlib
 import pathlib
 import sys
 
-from wmg import paper
 from wmg.cli.options import parse
 from wmg.cli.start import prepare_jax, split_name, threads_for
 from wmg.config import Precision
@@ -62,11 +61,13 @@ def run(args: list[str]) -> int:
         if name is not None:
             raise BadInput("--ledger is of all targets: it takes no TARGET")
         return print_ledger(options)
+    from wmg.paper import targets  # loads the settings of every cell
+
     if name is None and not options.report_only:
-        raise BadInput(f"name a target: {', '.join(paper.TARGETS)}; or suite")
+        raise BadInput(f"name a target: {', '.join(targets.TARGETS)}; or suite")
     if name is None:
         return report_all(options)
-    target = paper.find_target(name)
+    target = targets.find_target(name)
     for cell in options.cells:
         if cell not in target.cells:
             raise BadInput(f"{name} has no cell {cell!r}; it has {', '.join(target.cells)}")
@@ -90,6 +91,7 @@ def run_cells(name: str, target: Target, options: ReproduceOptions) -> bool:
     """Run what is missing, and score the trained models where other targets ask for that; whether
     all of it is now there."""
     from wmg.paper import reproduce as library
+    from wmg.paper.targets import TARGETS, scored_after
     from wmg.runs import progress
 
     cells = options.cells or tuple(target.cells)
@@ -107,9 +109,9 @@ def run_cells(name: str, target: Target, options: ReproduceOptions) -> bool:
     )
     scale.groups_of(target)  # refuses groups that there are not
     wanted = [
-        (where, paper.TARGETS.get(where, target), what)
+        (where, TARGETS.get(where, target), what)
         for cell in cells
-        for where, what in [(name, cell), *paper.scored_after(name, cell)]
+        for where, what in [(name, cell), *scored_after(name, cell)]
     ]
     series = library.choose_series(options.out, wanted, scale)
     for where, asked, what in wanted:

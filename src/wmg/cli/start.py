@@ -1,18 +1,14 @@
-"""What commands do before they begin: read what comes first on their line, find a model, and set
-up jax."""
+"""What commands do before they begin: read the first words of their line, and set up jax."""
 
 import contextlib
-import dataclasses
 import importlib.util
 import os
 import pathlib
 import sys
-from typing import Any
 
 from wmg import paper, registry
 from wmg.cli.options import whole
 from wmg.config import Config
-from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 
@@ -28,20 +24,6 @@ def split_names(args: list[str]) -> tuple[list[str], list[str]]:
     """All leading positional arguments, and the rest."""
     first = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     return args[:first], args[first:]
-
-
-def find_model(name: str | None, args: list[str]) -> tuple[Any, Config, EnvSettings]:
-    """The agent that a user names, its config, and what it plays unless options say otherwise."""
-    if not name and not {"-h", "--help"} & set(args):
-        raise BadInput("name a model: a file, a run folder, a shipped name, random or depth-N")
-    from wmg.runs import models
-
-    prepare_jax(os.cpu_count() or 1)
-    agent, settings = models.find(name or "random", pick_run(args))
-    remark_on_folder(name or "", pick_run(args))
-    assert settings.env is not None  # or there would be no agent
-    shown = settings.env if settings.agent.learns else named_env(args)
-    return agent, settings, shown.held_out()
 
 
 def find_config(name: str, steps: int | None = None) -> Config:
@@ -64,7 +46,7 @@ def names_env(name: str, what: str = "env") -> bool:
 
 
 def asked_steps(args: list[str]) -> int | None:
-    """The value of --steps, where it makes sense. Others are refused with all options."""
+    """The value of --steps if it is valid. Others are refused later, with all options."""
     with contextlib.suppress(BadInput, ValueError):
         steps = whole(option_value(args, "--steps") or "")
         return steps if 0 < steps <= 2_000_000_000 else None
@@ -102,46 +84,10 @@ def require_new(path: pathlib.Path | None) -> None:
         raise BadInput(f"{path} already exists")
 
 
-MOST_DIGITS = 9
-"""Digits of --run; a folder has at most 100,000 runs."""
-
-
-def pick_run(args: list[str]) -> int | None:
-    """The value of --run."""
-    text = option_value(args, "--run")
-    if text is not None and not text.isdecimal():
-        raise BadInput(f"--run must be a whole number, got {text!r}")
-    if text is not None and len(text) > MOST_DIGITS:
-        raise BadInput(f"--run must have at most {MOST_DIGITS} digits, got {len(text):,}")
-    return None if text is None else int(text)
-
-
-def named_env(args: list[str]) -> EnvSettings:
-    """The first environment that has all settings which options name: a baseline plays any."""
-    options = {arg.partition("=")[0] for arg in args if arg.startswith("--env.")}
-    options = {option.removeprefix("--env.").replace("-", "_") for option in options}
-    kinds = [registry.settings_class(EnvSettings, name) for name in registry.ENVS]
-    fits = [k for k in kinds if options <= {field.name for field in dataclasses.fields(k)}]
-    return (fits or [PathfindingSettings])[0]()
-
-
 def remark_on(env: EnvSettings | None) -> None:
     """Say what a user should know before this environment is played."""
     if env is not None and (remark := env.remark()):
         print(remark, file=sys.stderr)
-
-
-def remark_on_folder(name: str, run: int | None = None) -> None:
-    """Say which weights of a folder are used if training has not ended in it."""
-    from wmg.runs import runfolder
-
-    path = pathlib.Path(name)
-    if not (path / runfolder.CONFIG).is_file() or runfolder.final_model(path):
-        return
-    of, runs = "", runfolder.read_config(path).runs
-    if run is None and runs > 1:
-        of = f" of run {runfolder.best_so_far(path, runs)}, the best so far"
-    print(f"training in {name} has not ended: its last saved weights{of}", file=sys.stderr)
 
 
 LARGE = 800_000
@@ -149,8 +95,8 @@ LARGE = 800_000
 
 
 def threads_for(settings: Config) -> int:
-    """How many threads training is best given on a CPU: one for each run, but two for a single run
-    of a large network, or of many environments. A small one is a tenth slower with two."""
+    """The best number of threads for training on a CPU: one for each run, but two for a single run
+    of a large network or of many environments. A small network is a tenth slower with two."""
     from wmg.runs import checkpoint
     from wmg.types import count_parameters
 
@@ -160,13 +106,13 @@ def threads_for(settings: Config) -> int:
 
 
 def prepare_jax(threads: int = 1) -> None:
-    """Keep compiled programs on disk, so that the second start is quick, and on a CPU let XLA
-    have no more threads than these, or than there are cores."""
+    """Keep compiled programs on disk, so that the second start is quick. On a CPU, XLA gets at most
+    this many threads, and no more than there are cores."""
     import jax
 
     from wmg.tools import files, machine
 
-    # An accelerator's programs are compiled by those threads: by one of them, five times as long.
+    # These threads compile an accelerator's programs: one thread takes five times as long.
     if importlib.util.find_spec("jax_plugins") is None:
         os.environ.setdefault("PJRT_NPROC", str(min(threads, machine.cores())))
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import datetime
 import json as jsonlib
+import math
 import pathlib
 import re
 import sys
@@ -88,30 +89,34 @@ def run(args: list[str]) -> int:
 
 
 def read_training(name: str | None, args: list[str]) -> tuple[TrainOptions, Config]:
-    """The options, and the config they make of what they change. Options of a goal ask for it,
-    whether or not the preset has one."""
+    """The options, and the config that results from them. Any option of a goal turns the goal on,
+    also where the preset has none."""
     env, args = take_option(args, "--env")
     agent, args = take_option(args, "--agent")
     if (env or agent) and (old := option_value(args, "--resume") or option_value(args, "--from")):
         raise BadInput(f"{old} has its environment and agent: it takes neither --env nor --agent")
     base = base_config(name, env, agent, args)
-    goal = base.goal is not None or any(arg.startswith("--goal.") for arg in args)
+    numbers = [arg.partition("=")[0] for arg in args if arg.startswith("--goal.")]
+    goal = base.goal is not None or bool(numbers)
     base = dataclasses.replace(base, goal=base.goal or Goal())
     options = parse(TrainOptions, args, "wmg train [PRESET]", config=base, goal=goal)
-    numbers = [arg.partition("=")[0] for arg in args if arg.startswith("--goal.")]
-    if numbers and not options.goal:
+    if options.goal:
+        return options, options.config
+    if numbers:
         raise BadInput(f"{numbers[0]} has no effect: --no-goal leaves the goal out")
-    return options, dataclasses.replace(
-        options.config, goal=options.config.goal if options.goal else None
-    )
+    return options, dataclasses.replace(options.config, goal=None)
 
 
 def base_config(name: str | None, env: str | None, agent: str | None, args: list[str]) -> Config:
-    """What the options change: a preset, the defaults for an environment, or the config of the
-    folder to go on with."""
+    """The config that the options change: a preset, the defaults for an environment, or the config
+    of the folder to go on with."""
     if name is not None and env is None:
         base = find_config(name, asked_steps(args))
-        return with_agent(base, agent) if agent else base
+        if agent is None:
+            return base
+        from wmg.api.training import find_agent  # imports jax: not for a plain preset
+
+        return dataclasses.replace(base, agent=find_agent(agent))
     if env or agent:
         from wmg.api import training
         from wmg.api.defaults import STEPS
@@ -129,20 +134,13 @@ def base_config(name: str | None, env: str | None, agent: str | None, args: list
     )
 
 
-def with_agent(settings: Config, agent: str) -> Config:
-    """The settings with another agent, by its name or import path."""
-    from wmg.api import training  # imports jax, which a plain preset must do without here
-
-    return dataclasses.replace(settings, agent=training.find_agent(agent))
-
-
 def finish_training(result: Any, json: bool) -> int:
-    """Draw the curve and say what came of the training."""
+    """Draw the learning curve and print the result."""
     import numpy as np
 
     finals = result.scores[:, -1] if result.scores.size else np.zeros(0)
     finals = finals[np.isfinite(finals)]
-    diverged = int(np.asarray(result.runs.diverged).sum())
+    diverged = int(result.diverged.sum())
     summary = {
         "folder": str(result.folder),
         "finished": result.finished,
@@ -157,20 +155,25 @@ def finish_training(result: Any, json: bool) -> int:
     }
     if json:
         print(jsonlib.dumps(summary))
-        return 1 if diverged == result.config.runs else 0
-    if not result.finished:
+    elif not result.finished:
         print(f"stopped and saved; go on with: wmg train --resume {result.folder}")
         print(f"to keep its model as it is: wmg convert {result.folder} MODEL.safetensors")
-        return 0
-    said = describe_scores(summary, result.config.runs)
+    else:
+        print_summary(summary, result)
+    return 1 if diverged == result.config.runs else 0
+
+
+def print_summary(summary: dict[str, Any], result: Any) -> None:
+    """Print the result of training that has ended, for people."""
+    runs, diverged = result.config.runs, summary["diverged"]
+    said = describe_scores(summary, runs)
     print(f"{result.folder}: {said}, {summary['seconds']:,} s")
     if result.config.goal:
         print(describe_goal(summary["goal"], result.config))
     if diverged:
-        print(f"{diverged} of {result.config.runs} runs diverged and were stopped{suspect(result)}")
+        print(f"{diverged} of {runs} runs diverged and were stopped{suspect(result)}")
     if summary["curve"]:
         print(f"learning curve: {summary['curve']}")
-    return 1 if diverged == result.config.runs else 0
 
 
 def suspect(result: Any) -> str:
@@ -198,21 +201,19 @@ def summarise_goal(result: Any) -> dict[str, Any] | None:
 
     if result.config.goal is None:
         return None
-    steps = [float("inf") if x is None else round(x, 1) for x in result.crossings]
-    finite = [
-        x if x < float("inf") else None for x in (stats.censored_quantile(steps, 0.5), *steps)
-    ]
+    steps = [None if x is None else round(x, 1) for x in result.crossings]
+    median = stats.censored_quantile([math.inf if x is None else x for x in steps], 0.5)
     return {
         **dataclasses.asdict(result.config.goal),
         "test_every": result.config.report_every,
-        "solved": sum(x is not None for x in finite[1:]),
-        "median_steps": finite[0],
-        "steps": finite[1:],
+        "solved": len(steps) - steps.count(None),
+        "median_steps": median if median < math.inf else None,
+        "steps": steps,
     }
 
 
 def describe_goal(found: dict[str, Any], settings: Config) -> str:
-    """The same in a sentence."""
+    """The result of `summarise_goal` in a sentence."""
     goal = f"{100 * found['success']:g}% of {found['episodes']:,} episodes"
     every = f"tested every {found['test_every']:,}"
     median = found["median_steps"]

@@ -4,8 +4,9 @@ import dataclasses
 import pathlib
 from typing import Any
 
+from wmg.cli.models import find_model, remark_on_folder
 from wmg.cli.options import parse
-from wmg.cli.start import find_model, remark_on_folder, require_new, split_name
+from wmg.cli.start import require_new, split_name
 from wmg.settings import EnvSettings
 from wmg.tools import files
 from wmg.tools.errors import BadInput

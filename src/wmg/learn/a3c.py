@@ -17,11 +17,11 @@ from wmg.learn.window import scan
 from wmg.types import Agent, Env, Learner, Run, Scene, Totals, keep_if, sample, start_scene
 
 LONGEST_UNROLL = 12
-"""Steps of a window that are unrolled where runs are mapped: one sequence of kernels, no loop."""
+"""Most steps of a window that are unrolled where runs are vmapped: kernels in sequence, no loop."""
 
 
 class WindowStep(eqx.Module):
-    """What one step of a window leaves behind for the loss."""
+    """What the loss needs of one step of a window."""
 
     summary: Float[Array, " size"]
     action: Int[Array, ""]
@@ -30,7 +30,7 @@ class WindowStep(eqx.Module):
     """False where the episode was over before this step."""
     success: Bool[Array, ""]
     terminated: Bool[Array, ""] | None = None
-    """Kept where the returns of truncated episodes go on."""
+    """Kept if the returns of truncated episodes are bootstrapped."""
     total: Float[Array, ""] | None = None
     """The whole reward of the episode so far, where the environment keeps it."""
 
@@ -96,7 +96,7 @@ def window(
         bootstrap, stops = jnp.zeros(()), over
         if steps.terminated is not None:
             stops = over & steps.terminated[steps.valid.sum(dtype=jnp.int32) - 1]
-        # Else windows end with episodes, and nothing follows.
+        # If neither holds, windows end with their episode, and no value follows.
         if beyond or time < env.spec.max_steps:
             bootstrap = jax.lax.cond(stops, lambda: bootstrap, lambda: value(run, scene))
         reward = steps.reward * hyper.reward_scale
@@ -118,7 +118,7 @@ def window(
 
 
 def window_keys(key: PRNGKeyArray) -> Key[Array, "4"]:
-    """Keys of a window: noise of the policy, environment, next episode, and what follows."""
+    """Keys of a window: for the policy's noise, the environment, the next episode, the run."""
     return jax.random.split(key, 4)
 
 
@@ -178,7 +178,7 @@ def decide(
 def totals_of(
     steps: WindowStep, over: Bool[Array, ""], terms: Terms, norm: Float[Array, ""]
 ) -> Totals:
-    """One window's share of a report."""
+    """The sums of one window."""
     taken = steps.valid.sum(dtype=jnp.int32)
     reward = jnp.sum(steps.reward, where=steps.valid)
     returns = reward if steps.total is None else jnp.where(over, steps.total[taken - 1], 0.0)

@@ -18,7 +18,7 @@ from wmg.types import Learner, Run, keep_if
 
 ADAM_DECAY = 0.9, 0.999
 LARGE = 65_536
-"""Numbers of an array that is updated by itself; smaller ones are packed into one vector."""
+"""Size from which an array is updated by itself; smaller ones are packed into one vector."""
 
 
 def _hyper_of_arrays(_: None, numbers: Iterable[Any]) -> Hyper:

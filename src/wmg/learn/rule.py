@@ -1,4 +1,4 @@
-"""What a learning rule is: it starts a run and advances it to a step count.
+"""A learning rule starts a run and advances it to a step count.
 
 A rule is written for one run. `wmg.runs.hardware` runs many of them, as `spread` says.
 """
@@ -23,7 +23,7 @@ class Rule(abc.ABC):
     t_max: int
     """Longest update window: gradients reach this many steps back."""
     bootstrap_truncated: bool = dataclasses.field(default=False, kw_only=True)
-    """Whether returns go on with the value of the last observation of a truncated episode."""
+    """Whether returns bootstrap from the value of the last observation of a truncated episode."""
 
     spread: ClassVar[Literal["runs", "envs"]]
     """Whether an accelerator computes many runs as one program, or each run alone with its

@@ -172,10 +172,10 @@ def find_uses(step: Step, agent: PyTree, carry: Any, inputs: PyTree) -> list[Use
         uses.append(Use(of.layer, of.blocks, of.piece, back, shape))
         return result
 
-    def look(agent: PyTree, carry: Any, inputs: PyTree) -> Any:
+    def trace(agent: PyTree, carry: Any, inputs: PyTree) -> Any:
         return step(_stand_in(agent, call), carry, _at(inputs, 0))
 
-    eqx.filter_eval_shape(look, agent, carry, inputs)
+    eqx.filter_eval_shape(trace, agent, carry, inputs)
     return uses
 
 

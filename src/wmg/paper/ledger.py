@@ -17,11 +17,11 @@ import numpy as np
 
 from wmg import config
 from wmg.config import Config
-from wmg.paper import TARGETS
 from wmg.paper.outcome import other_settings, series_of
 from wmg.paper.reproduce import GROUPED, TRAINED
 from wmg.paper.result_file import Json
 from wmg.paper.target import Target
+from wmg.paper.targets import TARGETS
 from wmg.runs import checkpoint
 from wmg.tools.files import write_atomically
 from wmg.types import count_parameters

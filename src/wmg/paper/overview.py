@@ -4,10 +4,11 @@ import json
 import pathlib
 from typing import Any
 
-from wmg.paper import TARGETS, report, result_file
+from wmg.paper import report, result_file
 from wmg.paper.outcome import Outcome, on_grid, pool
 from wmg.paper.reproduce import GROUPED
 from wmg.paper.target import Target
+from wmg.paper.targets import TARGETS
 from wmg.paper.targets.babyai import authors_interval
 from wmg.paper.verdict import number
 from wmg.tools.errors import BadInput

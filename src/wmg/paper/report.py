@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wmg.paper import result_file, verdict
+from wmg.paper import medians, result_file, verdict
 from wmg.paper.outcome import Outcome, other_settings, pool
 from wmg.paper.reproduce import GROUPED, LONGER
 from wmg.paper.target import Target
@@ -91,7 +91,7 @@ def _draw(target: Target, outcomes: dict[str, Outcome], folder: pathlib.Path) ->
     curves = {target.cells[c].label: o.curve for c, o in outcomes.items() if o.curve is not None}
     curves |= _published_curves(target, curves)
     if target.measure == "efficiency":
-        plots.medians(
+        medians.draw(
             [_interval(target, cell, outcome) for cell, outcome in outcomes.items()],
             folder / "figure.png",
             title=target.title,
@@ -236,10 +236,10 @@ def _not_run(name: str, target: Target, outcomes: dict[str, Outcome]) -> dict[st
     return {cell: f"{command} {cell}" for cell in target.cells if cell not in outcomes}
 
 
-def _interval(target: Target, cell: str, outcome: Outcome) -> plots.Interval:
+def _interval(target: Target, cell: str, outcome: Outcome) -> medians.Interval:
     first, third = (stats.censored_quantile(outcome.values, share) for share in (0.25, 0.75))
     paper = target.cells[cell].paper
-    return plots.Interval(target.cells[cell].label, outcome.centre, first, third, paper)
+    return medians.Interval(target.cells[cell].label, outcome.centre, first, third, paper)
 
 
 def _distinct(items: list[Any]) -> list[Any]:

@@ -30,7 +30,7 @@ from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import result_file
 from wmg.paper.target import Cell, Target
 from wmg.play import evaluate, level_test
-from wmg.runs import bench, checkpoint, hardware, models, runfolder, train
+from wmg.runs import bench, checkpoint, folder_logs, hardware, models, runfolder, train
 from wmg.runs.progress import Display
 from wmg.runs.result import Result
 from wmg.tools import files, machine
@@ -289,7 +289,7 @@ def test_group(settings: Config, folder: pathlib.Path, display: Display) -> dict
     def by_run(scores: str) -> list[list[float | None]]:
         return [list(row) for row in zip(*(test[scores] for test in tests), strict=True)]
 
-    reports, scores = runfolder.read_scores(folder, settings.runs)
+    reports, scores = folder_logs.read_scores(folder, settings.runs)
     return {
         **about_runs(settings, folder),
         "levels": held_out.levels,
@@ -327,7 +327,7 @@ def solve_group(settings: Config, folder: pathlib.Path, display: Display) -> dic
     result = _train(settings, folder, display)
     if result is None:
         return None
-    episodes = runfolder.episodes_until(folder, result.crossings)
+    episodes = folder_logs.episodes_until(folder, result.crossings)
     return {
         **about_runs(settings, folder),
         "crossings": [_rounded(x) if x is not None else None for x in result.crossings],

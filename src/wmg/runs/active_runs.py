@@ -26,10 +26,10 @@ class ActiveRuns:
         self.names = self.names[stay]
 
     def shrink(self, ended: np.ndarray, steps: np.ndarray, long_ago: int) -> None:
-        """Drop runs that have `ended`, once few others are left and have been since `long_ago`.
+        """Drop runs that have `ended`, once few others have been left since `long_ago`.
 
-        `steps` are those that each run has taken. Batch sizes are a quarter of the runs, a quarter
-        of that, and so on: the same ones after an interruption.
+        `steps`: how many each run has taken. Batch sizes are a quarter of the runs, a sixteenth,
+        and so on, so that they are the same after an interruption.
         """
         runs = size = len(ended)
         ends = np.sort(steps[ended])

@@ -17,7 +17,8 @@ from wmg.config import Config
 from wmg.envs.batch import Batch
 from wmg.play.check import spec_of
 from wmg.runs import hardware, xla_options
-from wmg.runs.task import make_task, stack_hypers
+from wmg.runs.task import stack_hypers
+from wmg.runs.train import make_task
 from wmg.settings import EnvSettings
 from wmg.tools import machine
 from wmg.tools.errors import BadInput

@@ -21,6 +21,7 @@ from jaxtyping import PyTree
 
 from wmg import config, registry
 from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play.check_spec import check_spec
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -56,19 +57,18 @@ def load(path: pathlib.Path, like: Tree, form: str, part: str = "") -> tuple[Tre
     if part:
         prefix = f"{part}."
         arrays = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-    names = [name for name, _ in _named_leaves(like)]
-    if odd := sorted(set(names) ^ set(arrays)):
+    expected = dict(_named_leaves(like))
+    if odd := sorted(expected.keys() ^ arrays.keys()):
         raise BadInput(f"{path} does not fit its config: {odd[0]} is missing or not expected")
-    leaves = []
-    for name, leaf in _named_leaves(like):
+    for name, leaf in expected.items():
         if wrong := _misfit(arrays[name], leaf, form):
             raise BadInput(f"{path} does not fit its config: {name} has {wrong}")
-        leaves.append(_from_numpy(arrays[name], leaf))
+    leaves = [_from_numpy(arrays[name], leaf) for name, leaf in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves), header
 
 
 def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
-    """The JSON header of a file of ours, if it has the wanted form and a version we know."""
+    """The JSON header of a wmg file. Refuses another form and unknown versions."""
     if not path.is_file():
         raise BadInput(f"there is no file {path}")
     try:
@@ -89,7 +89,7 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
 
 
 def shape_of(settings: Config, spec: EnvSpec | None = None) -> Agent:
-    """An agent without its numbers; data that its environment needs may be missing."""
+    """The agent with shapes in place of arrays. The data set of its environment may be missing."""
     seen = spec or registry.make_env(settings.env, shapes_only=True).spec
 
     def make() -> Agent:
@@ -105,17 +105,20 @@ def save_model(
     spec: EnvSpec | None = None,
     **about: Any,
 ) -> None:
-    """Write one agent in release form: weights and config alone. A `spec` is for an environment
-    from outside of the package: with it the agent can be loaded where the environment is not."""
+    """Write one agent in release form: weights and config.
+
+    For an environment from outside of the package, the file also holds its `spec`: with that the
+    agent can be loaded where the environment is not installed.
+    """
     path = pathlib.Path(path)
     about = {"config": config.to_dict(settings), **about}
-    if spec is not None:
+    if spec is not None and isinstance(settings.env, OutsideEnvSettings | None):
         about["spec"] = dataclasses.asdict(spec)
     save(path, agent, "release", about)
 
 
 def to_half(agent: Agent) -> Agent:
-    """An agent to be saved with numbers of 16 bits. They are 32 again when it is loaded."""
+    """The agent with 16-bit weights, to be saved. Loading makes them 32-bit again."""
 
     def halve(weights: Any) -> np.ndarray:
         short = np.asarray(weights).astype(np.float16)

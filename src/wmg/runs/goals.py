@@ -72,32 +72,23 @@ class Goals:
             scores[run, ended:] = scores[run, ended]
 
 
-def goal_tester(
-    env: Env, goal: Goal, runs: int, precision: Precision = "float32", backend: str | None = None
-) -> GoalTester:
-    """Tests of the runs of a batch, in the form that suits the hardware."""
-    return tester_by(player(precision, backend), env, goal, runs, backend)
-
-
-def tester_by(
-    play: Player, env: Env, goal: Goal, runs: int, backend: str | None = None
-) -> GoalTester:
-    """The same by a `player` that is there."""
-    together = not hardware.on_cpu(backend)
+def goal_tester(play: Player, env: Env, goal: Goal, runs: int) -> GoalTester:
+    """What tests the runs of a batch, in the form that suits the hardware."""
+    together = not hardware.on_cpu()
     return GoalTester(goal, runs, functools.partial(play, env), together, jax.device_count())
 
 
-def player(precision: Precision, backend: str | None = None) -> Player:
+def player(precision: Precision) -> Player:
     """The function that plays a block of episodes with each of some agents of a batch, in the
     environment it is given."""
-    cpu = hardware.on_cpu(backend)
+    cpu = hardware.on_cpu()
     lanes = goal_test.LANES_ON_CPU if cpu else goal_test.LANES
 
     def play(
         env: Env, agent: Agent, key: Array, allowed: Int[Array, " episodes_and_none"]
     ) -> Int[Array, " episodes"]:
         key, width = jax.random.wrap_key_data(key), min(lanes, len(allowed) - 1)
-        with hardware.products(precision, backend):
+        with hardware.products(precision):
             return evaluate.play_block(env, agent, key, allowed, width, ahead=not cpu)
 
     if cpu:

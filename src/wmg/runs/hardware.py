@@ -25,35 +25,34 @@ from wmg.types import Env, Run, Totals
 
 Tree = TypeVar("Tree")
 Advance = Callable[[Hyper, Run, Any], tuple[Run, Totals]]
-"""Trains a batch of runs: numbers and runs with a first axis, and the steps to advance to, of all
-runs or of each. A `Program` does that in the environment it is given."""
+"""Trains a batch of runs, given their numbers and states along a first axis and the step count to
+advance to, one for all runs or one for each. A `Program` is also given the environment."""
 Program = Callable[[Env, Hyper, Run, Any], tuple[Run, Totals]]
 
 
 def take(tree: Tree, rows: Any) -> Tree:
-    """One run out of a batch, or some."""
+    """One run of a batch, or several."""
     return jax.tree.map(lambda leaf: leaf[rows], tree)
 
 
 @jax.jit
 def take_rows(tree: Tree, rows: Any) -> Tree:
-    """The same, compiled: otherwise each row of each leaf of arrays would be."""
+    """`take` as one program. Otherwise JAX compiles one for each row and leaf."""
     return take(tree, rows)
 
 
+@jax.jit
 def stack(trees: list[Tree]) -> Tree:
     """A batch of single runs."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def products(
-    precision: Precision, backend: str | None = None
-) -> contextlib.AbstractContextManager[None]:
+def products(precision: Precision) -> contextlib.AbstractContextManager[None]:
     """A context in which matrix products of float32 are compiled for this precision.
 
     JAX's own default on a GPU is TF32. A CPU computes in float32 whatever is asked for.
     """
-    if on_cpu(backend):
+    if on_cpu():
         return contextlib.nullcontext()
     return jax.default_matmul_precision("highest" if precision == "float32" else "tensorfloat32")
 
@@ -63,23 +62,21 @@ def computed_precision(precision: Precision) -> Precision:
     return "float32" if on_cpu() and precision == "tf32" else precision
 
 
-def over_runs(
-    rule: Rule, env: Env, precision: Precision = "float32", backend: str | None = None
-) -> Advance:
+def over_runs(rule: Rule, env: Env, precision: Precision = "float32") -> Advance:
     """The function that trains a batch of runs by a rule."""
-    return functools.partial(program(rule, precision, backend), env)
+    return functools.partial(program(rule, precision), env)
 
 
-def program(rule: Rule, precision: Precision, backend: str | None = None) -> Program:
+def program(rule: Rule, precision: Precision) -> Program:
     """The function that trains a batch of runs by a rule, in the environment it is given."""
 
     def advance(
         env: Env, hyper: Hyper, run: Run, until: jax.Array, batch: str | None = None
     ) -> tuple[Run, Totals]:
-        with products(precision, backend):
+        with products(precision):
             return rule.advance(env, hyper, run, until, batch)
 
-    if on_cpu(backend):
+    if on_cpu():
         one = jax.jit(advance, compiler_options=xla_options.for_cpu(), donate_argnums=2)
         return functools.partial(_map_over_cores, one)
     if rule.spread == "envs":
@@ -93,9 +90,9 @@ def program(rule: Rule, precision: Precision, backend: str | None = None) -> Pro
     return devices.split_runs(mapped)
 
 
-def on_cpu(backend: str | None = None) -> bool:
-    """Whether runs are spread over cores; tests name a backend that is not there."""
-    return (backend or jax.default_backend()) == "cpu"
+def on_cpu() -> bool:
+    """Whether runs are spread over CPU cores."""
+    return jax.default_backend() == "cpu"
 
 
 def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
@@ -105,7 +102,7 @@ def map_over_cores(work: Callable[[int], Tree], count: int) -> list[Tree]:
     pool = concurrent.futures.ThreadPoolExecutor(cores())
     try:
         return list(pool.map(work, range(count)))
-    finally:  # whoever interrupts does not wait for what is being computed
+    finally:  # an interrupt does not wait for computations that still run
         pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -119,10 +116,7 @@ def _map_over_cores(
         mine = take_rows((hyper, runs), index)
         return jax.block_until_ready(one(env, *mine, jnp.asarray(until[index])))
 
-    return _stack_compiled(map_over_cores(train, count))
-
-
-_stack_compiled = jax.jit(lambda trees: stack(trees))
+    return stack(map_over_cores(train, count))
 
 
 def _in_turn(one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any) -> tuple[Run, Totals]:
@@ -132,4 +126,4 @@ def _in_turn(one: Callable, env: Env, hyper: Hyper, runs: Run, until: Any) -> tu
     for index in range(count):
         mine = devices.split_environments(*take_rows((hyper, runs), index))
         trained.append(one(env, *mine, until[index]))
-    return _stack_compiled(trained)
+    return stack(trained)

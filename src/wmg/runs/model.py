@@ -13,7 +13,6 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from wmg import registry
 from wmg.config import Config
-from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.play import evaluate
 from wmg.play.check import spec_of
 from wmg.play.source import HostSource, play_episodes
@@ -118,9 +117,7 @@ class Model:
 
     def save(self, path: pathlib.Path | str, **about: Any) -> None:
         """Write the agent and its settings to a file."""
-        outside = isinstance(self.config.env, OutsideEnvSettings | None)
-        spec = self.spec if outside else None
-        checkpoint.save_model(path, self.agent, self.config, spec, **about)
+        checkpoint.save_model(path, self.agent, self.config, self.spec, **about)
 
 
 _act = eqx.filter_jit(evaluate.act)

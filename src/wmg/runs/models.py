@@ -14,7 +14,7 @@ from wmg.agents.wmg.agent import WMG, Older, with_slots
 from wmg.config import Config
 from wmg.play.check import spec_of
 from wmg.play.source import HostSource
-from wmg.runs import checkpoint, hardware, runfolder
+from wmg.runs import checkpoint, folder_logs, hardware, runfolder
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env
@@ -70,7 +70,7 @@ def _from_folder(
     if run is None and (best := runfolder.final_model(path)):
         return checkpoint.load_model(best)
     if run is None:
-        run = runfolder.best_so_far(path, settings.runs)
+        run = folder_logs.best_so_far(path, settings.runs)
     if not 0 <= run < settings.runs:
         raise BadInput(f"--run must be from 0 to {settings.runs - 1} in {path}, got {run}")
     mine = dataclasses.replace(settings, hyper=settings.hypers()[run], vary=())

@@ -19,7 +19,7 @@ LINE_SECONDS = 5.0
 
 
 def describe(progress: "Progress") -> str:
-    """One line: rate, score of the median and the best run, and whatever went wrong."""
+    """One line: rate, score of the median and the best run, runs that solved or diverged."""
     scores, metric = progress.scores, progress.metric
     name = score_text.name(metric)
     by = f" by {progress.engine}" if progress.engine else ""
@@ -37,8 +37,8 @@ def describe(progress: "Progress") -> str:
 
 
 def remaining(progress: "Progress", first: "Progress") -> str:
-    """The time to go, by the speed since the first report of this session; of runs that end
-    when they have met a goal, the most it can be."""
+    """The remaining time, by the speed since the first report of this session. Runs with a goal may
+    end sooner."""
     if progress.finished:
         return f"{clock(0.0)} left"
     done = progress.steps - first.steps
@@ -65,16 +65,6 @@ class Display:
     show: "Callable[[Progress], None]"
 
 
-def showing(
-    show: "bool | Callable[[Progress], None] | None",
-) -> contextlib.AbstractContextManager[Display]:
-    """A display if it is wanted, by default on a terminal; or the user's own function."""
-    if show is True or (show is None and sys.stderr.isatty()):
-        return display()
-    own = show if callable(show) else lambda progress: None
-    return contextlib.nullcontext(Display(lambda: None, own))
-
-
 @contextlib.contextmanager
 def display(file=None) -> Iterator[Display]:
     """A display for one training."""
@@ -85,29 +75,27 @@ def display(file=None) -> Iterator[Display]:
 
 @contextlib.contextmanager
 def _lines(file) -> Iterator[Display]:
-    # The first report and the last two are all that is kept: there may be millions.
-    first: Progress | None = None
-    last: Progress | None = None
-    shown: Progress | None = None
+    kept: list[Progress] = []  # the first report and the last: there may be millions
+    written: Progress | None = None
     due = float("-inf")
 
-    def write(progress: "Progress", first: "Progress") -> None:
-        nonlocal shown
-        shown = progress
+    def write(progress: "Progress") -> None:
+        nonlocal written
+        written = progress
         steps = f"{progress.steps:,} of {progress.total:,} steps"
-        left = remaining(progress, first)
+        left = remaining(progress, kept[0])
         print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
 
     def show(progress: "Progress") -> None:
-        nonlocal first, last, due
-        first, last = first or progress, progress
+        nonlocal due
+        kept[1:] = [progress]
         if time.monotonic() >= due:
             due = time.monotonic() + LINE_SECONDS
-            write(progress, first)
+            write(progress)
 
     yield Display(lambda: print(COMPILING, file=file, flush=True), show)
-    if first and last and last is not shown:
-        write(last, first)
+    if kept and kept[-1] is not written:
+        write(kept[-1])
 
 
 @contextlib.contextmanager
@@ -132,47 +120,3 @@ def _live() -> Iterator[Display]:
             bar.update(task, completed=progress.steps, total=progress.total, description=text)
 
         yield Display(lambda: bar.update(task, description=COMPILING), show)
-
-
-@contextlib.contextmanager
-def count(file=None) -> Iterator[Callable[[str, int, int], None]]:
-    """A function that shows how much of something is done: what, how much, and of how much,
-    where 0 means that nobody knows. `COMPILING` is shown until something is done."""
-    file = sys.stderr if file is None else file
-    with _counting_bar() if file.isatty() else _counting_lines(file) as show:
-        yield show
-
-
-@contextlib.contextmanager
-def _counting_lines(file) -> Iterator[Callable[[str, int, int], None]]:
-    last = [float("-inf")]
-
-    def show(what: str, done: int, total: int) -> None:
-        if what == COMPILING:
-            print(what, file=file, flush=True)
-        elif done == total or time.monotonic() - last[0] >= LINE_SECONDS:
-            last[0] = time.monotonic()
-            print(f"{what}: {done:,}" + (f" of {total:,}" if total else ""), file=file, flush=True)
-
-    yield show
-
-
-@contextlib.contextmanager
-def _counting_bar() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskID, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description:>16}"), BarColumn(bar_width=30))
-    amount = TextColumn("{task.completed:,.0f}")
-    with Bar(*columns, amount, console=Console(stderr=True)) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what != COMPILING and COMPILING in tasks:
-                bar.remove_task(tasks.pop(COMPILING))
-            if what not in tasks:
-                tasks[what] = bar.add_task(what)
-            bar.update(tasks[what], completed=done, total=total or None)
-
-        yield show

@@ -1,4 +1,4 @@
-"""What training says of itself: to a display, in a line of a log, and when it returns."""
+"""What training reports: to a display, in a log, and when it returns."""
 
 import dataclasses
 import pathlib
@@ -32,7 +32,7 @@ class Progress:
     seconds: float
     """Since training began, over all sessions."""
     finished: bool
-    """Whether nothing is left to do."""
+    """Whether all runs have ended."""
     engine: str = ""
     """What trains the runs, where there is a choice: "window kernel" or "XLA"."""
     metric: str = "reward"
@@ -60,7 +60,7 @@ class Result:
     testing: float = 0.0
     """Of the seconds, how many were spent on these tests."""
     stopped: bool = False
-    """Whether a signal asked to stop. It may be finished all the same."""
+    """Whether a signal asked to stop. Training may have finished nevertheless."""
     starts: list[int] = dataclasses.field(default_factory=list)
     """Steps that each run of a branch had taken in its parent."""
     engine: str = ""
@@ -92,11 +92,11 @@ class Result:
 
     @property
     def diverged(self) -> np.ndarray:
-        """Whether each run has."""
+        """Whether each run has diverged."""
         return np.asarray(self.runs.diverged)
 
     def final_score(self, run: int) -> float:
-        """As the function, of a run."""
+        """The function `final_score` of one run."""
         return final_score(self.scores[run], bool(self.diverged[run]))
 
     @property

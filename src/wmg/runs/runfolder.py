@@ -16,7 +16,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 from wmg import config
 from wmg.config import Config
 from wmg.runs import checkpoint, runlog
-from wmg.runs.result import Result, best_run
+from wmg.runs.result import Result
 from wmg.tools import files, machine
 from wmg.tools.errors import BadInput
 from wmg.tools.files import NOT_JSON
@@ -76,16 +76,6 @@ def final_model(path: pathlib.Path) -> pathlib.Path | None:
     return None if earlier else file
 
 
-def best_so_far(path: pathlib.Path, runs: int) -> int:
-    """The run with the best scores in the logs of a folder in which training has not ended. With a
-    goal, too, these are scores of training: the tests of the goal are ignored."""
-    if runs == 1:
-        return 0
-    logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
-    diverged = np.array([bool(log and log[-1].get("diverged")) for log in logs])
-    return best_run(tabulate(logs, path)[1], diverged)
-
-
 def parent_steps(path: pathlib.Path) -> list[int] | None:
     """The steps that each run of a branch had taken in its parent; None if it is no branch."""
     about = _read_about(path)
@@ -127,7 +117,7 @@ def _read_about(path: pathlib.Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(path: pathlib.Path) -> Iterator[None]:
-    """Hold a run folder for one process, and remove what killed ones left half written."""
+    """Lock a run folder for one process, and remove unfinished files of killed processes."""
     if path.is_dir() and not os.access(path, os.W_OK):
         raise BadInput(f"{path} is read-only: training could not save anything there")
     with open(path / ".lock", "w", opener=_open_at_once) as lock:
@@ -171,7 +161,7 @@ class Store:
         """Write the agent of the best run in release form."""
         best = result.best
         about = {"run": best, "steps": int(result.runs.steps[best])}
-        result.model.save(self.path / BEST, **about)
+        checkpoint.save_model(self.path / BEST, result.agent, result.config, result.spec, **about)
 
 
 class NoFolder:
@@ -218,32 +208,6 @@ def load_state(path: pathlib.Path, like: Run) -> tuple[Run, dict[str, Any]] | No
 def _has_results(path: pathlib.Path) -> bool:
     logs = (path / LOGS).glob("*.jsonl")
     return os.path.lexists(path / BEST) or any(log.stat().st_size for log in logs)
-
-
-def read_scores(path: pathlib.Path, runs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and scores from the logs of a folder, as `tabulate` has them."""
-    logs = [runlog.read(path / LOGS / f"{index:04d}.jsonl") for index in range(runs)]
-    return tabulate(logs, path)
-
-
-def read_metric(path: pathlib.Path) -> str:
-    """What the scores in the logs of a folder are: "return", or "reward" for all in percent."""
-    for log in sorted((path / LOGS).glob("*.jsonl"))[:1]:
-        for line in runlog.read(log)[:1]:
-            return "return" if line.get("metric") == "return" else "reward"
-    return "reward"
-
-
-def episodes_until(path: pathlib.Path, steps: Sequence[float | None]) -> list[float | None]:
-    """How many training episodes each run had ended after these steps, from the logs of a folder;
-    between two reports, as if they ended evenly."""
-    counts: list[float | None] = []
-    for index, taken in enumerate(steps):
-        log = runlog.read(path / LOGS / f"{index:04d}.jsonl")
-        reports = [0.0, *(line["steps"] for line in log)]
-        ended = np.cumsum([0.0, *(line["episodes"] for line in log)])
-        counts.append(None if taken is None else float(np.interp(taken, reports, ended)))
-    return counts
 
 
 def tabulate(

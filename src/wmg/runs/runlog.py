@@ -18,6 +18,11 @@ from wmg.tools.files import NOT_JSON
 Record = dict[str, Any]
 
 
+def path_of(folder: pathlib.Path, run: int) -> pathlib.Path:
+    """The log of a run in a folder of logs."""
+    return folder / f"{run:04d}.jsonl"
+
+
 def encode(record: Record) -> str:
     """One line of strict JSON: NaN and infinities become null, numpy values plain ones."""
     return json.dumps(plain(record), allow_nan=False)
@@ -68,12 +73,12 @@ class RunLog:
         self._synced = True
 
     def size(self) -> int:
-        """Bytes in the log, those of an earlier session included."""
+        """Bytes in the log, including those of earlier sessions."""
         return self._size
 
 
 def _open_existing(path: str, flags: int) -> int:
-    """Opens a file that is there: a log that was deleted would begin anew in its middle."""
+    """Opens existing files only: a deleted log must not start again without its beginning."""
     return os.open(path, flags & ~os.O_CREAT)
 
 
@@ -84,7 +89,7 @@ class Logs:
     def __init__(self, folder: str | os.PathLike[str], runs: int, sizes: Sequence[int]):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        paths = [self.folder / f"{index:04d}.jsonl" for index in range(runs)]
+        paths = [path_of(self.folder, run) for run in range(runs)]
         _truncate_all(paths, sizes)
         self._logs = [RunLog(path) for path in paths]
 

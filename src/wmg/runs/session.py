@@ -1,4 +1,4 @@
-"""The session loop: compiled chunks of training, and between them what Python does.
+"""The session loop: compiled chunks of training, and the work of Python between them.
 
 Between two chunks Python writes logs, tests what has a goal, shows progress, saves and stops. One
 loop drives every task, whatever its learning rule and wherever its environment runs.
@@ -26,7 +26,7 @@ from wmg.types import Run
 SAVE_SHARE = 20
 """Saving takes at most 1/SAVE_SHARE of the time."""
 WORTH_COMPILING = 10_000
-"""Updates with fewer runs that save about as much time as compiling for them takes."""
+"""After this many updates, a smaller batch has saved about the time of its compilation."""
 
 
 class Session:
@@ -73,8 +73,8 @@ class Session:
     def shrink(self) -> None:
         """Drop finished runs from a batch that is one program, once few others are left.
 
-        The remaining runs are recompiled at the smaller batch size, which takes as long as many
-        updates. It is done after that many updates with few active runs.
+        Compiling for the smaller batch size takes as long as many updates. So runs are dropped
+        after that many updates with few active runs.
         """
         if self.task.one_program and self.goals is not None:
             now = self.reports * self.settings.report_every
@@ -142,7 +142,7 @@ class Session:
         return time.monotonic() + max(save_seconds, SAVE_SHARE * (time.monotonic() - began))
 
     def result(self, stopped: bool) -> Result:
-        """What training has come to, read back from the logs where there are any."""
+        """The result so far. Steps and scores are read back from the logs."""
         steps, scores = runfolder.tabulate(self.store.read_logs(), self.store.path)
         if self.goals is not None:
             self.goals.keep_last(scores)

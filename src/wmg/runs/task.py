@@ -1,51 +1,43 @@
-"""A task: a batch of runs, a learning rule and an environment (compiled or on the host).
+"""A task: a batch of runs, a learning rule and an environment.
 
 The session loop knows three things of a task: how to start the runs, advance them and test them.
+The environment is compiled here; `wmg.runs.host_task` is for those on the host.
 """
 
 import abc
 import functools
 import warnings
-from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from wmg import registry
 from wmg.config import Config, Hyper, Precision
-from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.tally import Tallied
 from wmg.learn.a3c import A3C
-from wmg.learn.host import empty_env, on_host
 from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
 from wmg.learn.kernels.window import WindowKernel, find_kernel
 from wmg.learn.ppo import PPO
 from wmg.learn.rule import Rule
-from wmg.play.check import check_shapes
 from wmg.play.goal_test import GoalTester
-from wmg.play.host import Host, HostEnvs, Lockstep
 from wmg.play.source import HostSource
 from wmg.runs import devices, hardware, xla_options
-from wmg.runs.goals import Player, player, tester_by
+from wmg.runs.goals import Player, goal_tester, player
 from wmg.runs.hardware import Advance
-from wmg.settings import AgentSettings, EnvSettings
+from wmg.settings import AgentSettings
 from wmg.tools.errors import BadInput
 from wmg.types import Env, EnvSpec, Run
 
-OnHost = Host | HostEnvs | Sequence[Host | HostEnvs]
-"""Environments on the host: single ones, or some that step together, or one of those for each
-run."""
 KEPT = 8
 """Agents whose compiled programs are kept for the next training in this process."""
 
 
 def rule_for(settings: Config) -> Rule:
     """The learning rule that the settings ask for."""
+    beyond = settings.bootstrap_truncated
     if settings.rule == "ppo":
-        beyond = settings.bootstrap_truncated
         return PPO(settings.t_max, settings.batched, settings.precision, bootstrap_truncated=beyond)
-    return A3C(settings.t_max, bootstrap_truncated=settings.bootstrap_truncated)
+    return A3C(settings.t_max, bootstrap_truncated=beyond)
 
 
 def start_runs(settings: Config, env: Env) -> Run:
@@ -121,10 +113,10 @@ class CompiledTask(Task):
             self.engine = "XLA" if kernel is None else "window kernel"
         if kernel is not None:
             return functools.partial(devices.split_runs(kernel.advance), self.env)
-        return functools.partial(_program(self.rule, *self._kept_for()), self.env)
+        return functools.partial(_program(self.rule, *self._program_key()), self.env)
 
-    def _kept_for(self) -> tuple:
-        """What programs are kept for: whom they are made for, and how they are compiled."""
+    def _program_key(self) -> tuple:
+        """The key of kept programs: agent, precision and compiler options."""
         options = xla_options.for_cpu() if hardware.on_cpu() else xla_options.for_gpu()
         return self.settings.agent, self.settings.precision, tuple(options.items())
 
@@ -147,98 +139,20 @@ class CompiledTask(Task):
         settings = self.settings
         if settings.goal is None:
             return None
-        return tester_by(_player(*self._kept_for()), self.env, settings.goal, settings.runs)
+        return goal_tester(_player(*self._program_key()), self.env, settings.goal, settings.runs)
 
 
 @functools.lru_cache(KEPT)
 def _program(
     rule: Rule, agent: AgentSettings, precision: Precision, options: tuple
 ) -> hardware.Program:
-    """What trains an agent. It is kept, so that training the same agent again compiles nothing."""
-    del agent, options  # programs for them are dropped together
+    """The program that trains an agent, kept so that training it again compiles nothing."""
+    del agent, options  # only part of the key
     return hardware.program(rule, precision)
 
 
 @functools.lru_cache(KEPT)
 def _player(agent: AgentSettings, precision: Precision, options: tuple) -> Player:
-    """What plays the tests of a goal with an agent, kept likewise."""
+    """The program that plays the tests of a goal with an agent, kept in the same way."""
     del agent, options
     return player(precision)
-
-
-class HostTask(Task):
-    """Runs in environments of the host, one run after the other."""
-
-    def __init__(self, settings: Config, given: OnHost):
-        if settings.goal is not None:
-            raise BadInput(f"on the host there are no tests of a goal, got goal = {settings.goal}")
-        each = share_out(given, settings.runs)
-        super().__init__(settings, empty_env(each[0].spec))
-        rule = rule_for(settings)
-        self.rules = [on_host(rule, mine, _compile()) for mine in each]
-
-    def begin(self, runs: Run) -> Run:
-        """The runs at the start of new episodes: those of the host cannot be restored."""
-        begun = [
-            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * rule.count)
-            for index, rule in enumerate(self.rules)
-        ]
-        return hardware.stack(begun)
-
-    def advance(self) -> Advance:
-        def advance(hyper: Hyper, runs: Run, until: np.ndarray | int) -> tuple:
-            untils, done = np.broadcast_to(until, len(self.rules)), []
-            with hardware.products(self.settings.precision):
-                for index, rule in enumerate(self.rules):
-                    numbers, run = hardware.take_rows((hyper, runs), index)
-                    done.append(rule.advance(numbers, run, int(untils[index])))
-            return hardware.stack(done)
-
-        return advance
-
-
-@functools.cache
-def _compile() -> Callable[..., Callable]:
-    if hardware.on_cpu():
-        return functools.partial(jax.jit, compiler_options=xla_options.for_cpu())
-    return jax.jit
-
-
-def share_out(given: OnHost, runs: int) -> list[HostEnvs]:
-    """The environments of each run: as many single ones for each, or one `HostEnvs`."""
-    several = [given] if isinstance(given, Host | HostEnvs) else list(given)
-    together = [each for each in several if isinstance(each, HostEnvs)]
-    if together:
-        if len(together) != len(several) or len(together) != runs:
-            raise BadInput(f"{runs} runs need {runs} HostEnvs, one each, got {len(together)}")
-        return together
-    single = [each for each in several if isinstance(each, Host)]
-    share, left = divmod(len(single), runs)
-    if left or not share:
-        raise BadInput(f"{runs} runs cannot share {len(single)} host environments")
-    return [Lockstep(single[run * share : (run + 1) * share]) for run in range(runs)]
-
-
-def from_outside(settings: EnvSettings | None) -> bool:
-    """Whether the environment of these settings is not the package's own."""
-    if settings is None or isinstance(settings, OutsideEnvSettings):
-        return True
-    return registry.import_path(settings) is not None
-
-
-def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
-    """The task of the settings, in the environment they describe or in the user's own."""
-    if isinstance(env, Host | HostEnvs | Sequence):
-        if settings.env is not None:
-            raise BadInput("an environment of your own goes with settings whose env is None")
-        return HostTask(settings, env)
-    made = registry.make_env(settings.env, env)
-    if isinstance(made, HostSource):
-        each = [made.copies(settings.batched.envs) for _ in range(settings.runs)]
-        task = HostTask(settings, each)
-    else:
-        if from_outside(settings.env):
-            check_shapes(made)
-        task = CompiledTask(settings, made)
-    task.own_env = env
-    return task

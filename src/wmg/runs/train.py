@@ -10,7 +10,7 @@ import os
 import pathlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,14 +18,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wmg import config
+from wmg import config, registry
 from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.play.check import check_shapes
+from wmg.play.host import Host, HostEnvs
 from wmg.play.source import HostSource
 from wmg.runs import runfolder
+from wmg.runs.host_task import HostTask, OnHost
 from wmg.runs.result import Progress, Result
 from wmg.runs.runlog import Logs
 from wmg.runs.session import Session
-from wmg.runs.task import OnHost, Task, make_task
+from wmg.runs.task import CompiledTask, Task
+from wmg.settings import EnvSettings
 from wmg.tools import signals
 from wmg.tools.errors import BadInput
 from wmg.types import Env, Run, count_parameters
@@ -52,7 +57,7 @@ def train(
     `branch_from`, a new folder starts from the state of another one, with changed numbers. An
     environment of your own that is not registered is given as `env`, with settings whose `env` is
     None: a compiled one, or one on the host (several for several runs or environments).
-    `start` is called once nothing is refused any more, `show` after each report.
+    `start` is called once all checks have passed, `show` after each report.
     """
     settings = pinned(settings)
     task = make_task(settings, env)
@@ -82,6 +87,31 @@ def train(
         start()
         with stop_on_signals() as stop:
             return session.run(show, mirrors, save_seconds, stop)
+
+
+def from_outside(settings: EnvSettings | None) -> bool:
+    """Whether the environment of these settings is not the package's own."""
+    if settings is None or isinstance(settings, OutsideEnvSettings):
+        return True
+    return registry.import_path(settings) is not None
+
+
+def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
+    """The task of the settings, in the environment they describe or in the user's own."""
+    if isinstance(env, Host | HostEnvs | Sequence):
+        if settings.env is not None:
+            raise BadInput("an environment of your own goes with settings whose env is None")
+        return HostTask(settings, env)
+    made = registry.make_env(settings.env, env)
+    if isinstance(made, HostSource):
+        each = [made.copies(settings.batched.envs) for _ in range(settings.runs)]
+        task = HostTask(settings, each)
+    else:
+        if from_outside(settings.env):
+            check_shapes(made)
+        task = CompiledTask(settings, made)
+    task.own_env = env
+    return task
 
 
 def pinned(settings: Config) -> Config:
@@ -135,7 +165,7 @@ def load_parent(path: pathlib.Path, settings: Config, like: Run) -> tuple[Run, d
             f"{path} has taken {max(steps):,} steps: a branch of it needs more than "
             f"steps = {settings.steps:,}"
         )
-    # Those that diverged stand at their last finite weights: with other numbers they may go on.
+    # Diverged runs have their last finite weights: with other numbers they may go on.
     runs = eqx.tree_at(lambda run: run.diverged, state[0], jnp.zeros(settings.runs, bool))
     return runs, {"folder": str(path), "steps": steps}
 
@@ -170,10 +200,9 @@ def open_session(
 def stop_on_signals() -> Iterator[list[int]]:
     """A list that is no longer empty once SIGINT or SIGTERM arrived; a second one ends at once.
 
-    Signals that arrive within `ONE_SIGNAL` seconds count as one, and do not keep training from
-    saving. If training ends sooner, the handlers wait so long for the second one.
-
-    Outside the main thread, where Python allows no handlers, signals are left alone.
+    Signals within `ONE_SIGNAL` seconds count as one, since schedulers may send a signal twice. The
+    handlers stay for that time, also if training ends sooner. Outside the main thread, where Python
+    allows no handlers, signals are left alone.
     """
     received: list[int] = []
     first = 0.0

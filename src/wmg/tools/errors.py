@@ -1,18 +1,19 @@
 """The one error that a user's mistake raises, and how it quotes the user."""
 
+import difflib
+from collections.abc import Iterable
+
 LONGEST = 80
-"""How many characters of the user's input an error message repeats."""
-
-
+"""Most characters of the user's input that an error message repeats."""
 LONGEST_SENTENCE = 800
-"""How many characters an error message has at most. Libraries repeat whatever they cannot read."""
+"""Most characters of an error message. Some libraries quote the whole file they cannot read."""
 
 
 class BadInput(Exception):
     """Something the user gave cannot be used; the message is one sentence that says why."""
 
     def __init__(self, sentence: "str | BadInput"):
-        # Gymnasium raises what a worker raised again as BadInput(error).
+        # Gymnasium raises the error of a worker again, as BadInput(error).
         super().__init__(cut(str(sentence), LONGEST_SENTENCE))
 
 
@@ -29,3 +30,9 @@ def quote(value: object) -> str:
     """The user's input for an error message, cut short where it is long."""
     text = repr(cut(value, LONGEST) if isinstance(value, str) else value)
     return text if len(text) <= LONGEST + 2 else cut(text, LONGEST)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """A hint at the known word that is most like this one; `otherwise` if none is like it."""
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"did you mean {close[0]!r}?" if close else otherwise

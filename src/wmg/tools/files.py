@@ -1,4 +1,4 @@
-"""Files: read whatever they are (a pipe, a device, larger than memory), written whole or not."""
+"""Reads files, also where a pipe or a huge file is in their place, and writes them atomically."""
 
 import contextlib
 import glob
@@ -11,10 +11,10 @@ from typing import Any
 LARGEST_JSON = 1_000_000_000
 """Bytes of a JSON file or log; logs of 100,000 reports have 40,000,000."""
 MOST_DIGITS = 19
-"""Digits of a whole number in JSON. Longer ones fit neither 64 bits nor, from 309 on, a float."""
+"""Most digits of a whole number in JSON. More do not fit 64 bits; 309 do not even fit a float."""
 PIECE = 1 << 20
 NOT_JSON = (ValueError, RecursionError)
-"""What reading JSON raises if it is none, is no text, or is longer or deeper than can be read."""
+"""What `parse_json` raises for what is not JSON or not text, too long, or nested too deeply."""
 TEMPORARY = ".{}.{}.tmp"
 """The name of a file while it is written: its later name, and the process."""
 
@@ -73,7 +73,7 @@ def write_atomically(path: pathlib.Path, data: bytes) -> None:
 
 
 def remove_unfinished(path: pathlib.Path) -> None:
-    """Remove what killed processes have left of writing this file. Nobody may be writing it now."""
+    """Remove what killed processes left of this file. No process may be writing it now."""
     for left in path.parent.glob(TEMPORARY.format(glob.escape(path.name), "[0-9]*")):
         left.unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from wmg import __version__
 
 
 def describe() -> dict[str, Any]:
-    """What a measured figure must be read with: device, versions, commit, date."""
+    """The conditions of a measurement: device, versions, commit, date."""
     import jax
 
     device = jax.devices()[0]
@@ -37,7 +37,7 @@ def describe() -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of this code, with "+" if tracked files have changed since; None if unknown.
 
-    Code that was copied without its history can be told by the variable WMG_COMMIT.
+    The variable WMG_COMMIT names the commit of code that was copied without its history.
     """
     if told := os.environ.get("WMG_COMMIT"):
         return told

@@ -1,9 +1,9 @@
-"""Learning curves and medians for papers and READMEs."""
+"""Learning curves for papers and READMEs, and what all our figures have in common."""
 
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """A name to the right of the axes, at the height of what it names."""
+    """A name to the right of the axes, at the height of its curve or line."""
 
     text: str
     height: float
@@ -93,54 +93,6 @@ def learning_curves(
         if any(len(curve.scores) > 1 for curve in curves.values()):
             _explain_band(figure)
         save(figure, path)
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """A row of `medians`: median and quartiles, infinite where they lie beyond what was run."""
-
-    label: str
-    median: float
-    first: float
-    third: float
-    paper: float | None = None
-
-
-def medians(
-    rows: Sequence[Interval], path: str | os.PathLike[str], *, title: str, xlabel: str
-) -> None:
-    """Write a PNG with a dot for each median, a bar between its quartiles, and the paper's
-    number as a cross, on a logarithmic axis. A bar without an upper end has an arrow."""
-    style, figures = import_matplotlib()
-    with style.context(["default", STYLE, {"axes.grid.axis": "x"}]):
-        figure = figures.Figure(figsize=(7.2, 1.6 + 0.28 * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
-        axes.set_xscale("log")
-        ends = [x for row in rows for x in (row.first, row.median, row.third) if np.isfinite(x)]
-        beyond = 2 * max(ends, default=1.0)
-        for height, row in enumerate(reversed(rows)):
-            _draw_interval(axes, height, row, beyond)
-        axes.set_yticks(range(len(rows)), [row.label for row in reversed(rows)])
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-        axes.set_xlabel(xlabel)
-        axes.set_title(title, loc="left", fontweight="bold", fontsize=12, pad=12)
-        axes.plot([], [], "o", color=COLOURS[0], label="ours: median and quartiles")
-        axes.plot([], [], "x", color=COLOURS[1], label="paper: median")
-        axes.legend(loc="upper right", frameon=False, fontsize=9)
-        save(figure, path)
-
-
-def _draw_interval(axes: Any, height: int, row: Interval, beyond: float) -> None:
-    colour = COLOURS[0]
-    if np.isfinite(row.first):
-        third = row.third if np.isfinite(row.third) else beyond
-        axes.plot([row.first, third], [height] * 2, "-", color=colour, linewidth=3, alpha=0.35)
-        if third == beyond:
-            axes.plot([beyond], [height], ">", color=colour, alpha=0.35)
-    if np.isfinite(row.median):
-        axes.plot([row.median], [height], "o", color=colour, markersize=6)
-    if row.paper is not None:
-        axes.plot([row.paper], [height], "x", color=COLOURS[1], markersize=7, markeredgewidth=2)
 
 
 def import_matplotlib() -> tuple[Any, Any]:
@@ -198,7 +150,7 @@ def _draw_curves(axes: Any, curves: Mapping[str, Curve]) -> list[Label]:
         mean, deviation, alive = spread(scores)
         axes.plot(curve.steps, mean, dash, color=colour, linewidth=2, zorder=3)
         if len(scores) > 1:
-            # Not beyond what any run has: few runs have begun to learn, none is below 0%.
+            # Within the scores of the runs: a band below 0% would show what no run can have.
             low = np.maximum(mean - deviation, np.fmin.reduce(scores))
             high = np.minimum(mean + deviation, np.fmax.reduce(scores))
             axes.fill_between(
@@ -261,8 +213,8 @@ def _draw_labels(axes: Any, labels: list[Label]) -> None:
 def apart(heights: Numbers, gap: float) -> Numbers:
     """The nearest heights, by least squares, that keep ascending order and a least gap.
 
-    Less `gap` times their index they need only ascend, which is isotonic regression: groups
-    that are out of order are pooled into their mean.
+    Once `gap` times the index is subtracted, heights need only ascend. That is isotonic
+    regression: groups that are out of order are replaced by their mean.
     """
     offsets = gap * np.arange(len(heights))
     groups: list[list[float]] = []

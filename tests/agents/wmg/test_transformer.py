@@ -8,7 +8,7 @@ import plain
 import pytest
 from plain import shaken
 
-from wmg.agents.wmg.transformer import Transformer, TransformerLayer, attend, look
+from wmg.agents.wmg.transformer import Transformer, TransformerLayer, attend, attend_pooled
 
 NODES, HEADS, SIZE = 5, 2, 8
 PRESENT = np.array([True, True, False, True, False])
@@ -87,7 +87,7 @@ def test_a_layers_result_for_the_core_is_its_first_for_all_and_so_is_the_gradien
 
     @eqx.filter_jit
     def pulled_back(layer, x):
-        alone = lambda layer, x: layer.of_core(x, present)[0]  # noqa: E731
+        alone = lambda layer, x: layer.core_only(x, present)[0]  # noqa: E731
         first = lambda layer, x: layer(x, present)[0][0]  # noqa: E731
         return [
             (out, pull(dy)) for out, pull in (eqx.filter_vjp(f, layer, x) for f in (alone, first))
@@ -144,7 +144,7 @@ def test_attentions_gradient_is_that_of_automatic_differentiation():
 
 def test_the_gradient_of_the_cores_attention_is_that_of_automatic_differentiation():
     assert_same_gradient(
-        lambda asked, x: look(asked, x, jnp.asarray(PRESENT), HEADS)[0],
+        lambda asked, x: attend_pooled(asked, x, jnp.asarray(PRESENT), HEADS)[0],
         lambda asked, x: look_restated(asked, x, PRESENT, HEADS),
         numbers(HEADS, SIZE),
         numbers(NODES, SIZE),

@@ -11,7 +11,8 @@ import pytest
 from wmg.config import Hyper
 from wmg.paper import find_preset
 from wmg.runs import hardware
-from wmg.runs.task import make_task, stack_hypers
+from wmg.runs.task import stack_hypers
+from wmg.runs.train import make_task
 
 pytestmark = pytest.mark.gpu
 PRESETS = ("pathfinding/wmg", "pathfinding/nr-wmg", "pathfinding-6-memos/nr-wmg")

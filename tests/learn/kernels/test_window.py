@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from learn.kernels import emulated, plain
 
 from wmg.agents.gru.settings import GRUSettings
@@ -21,8 +22,8 @@ from wmg.learn.kernels.layout import VectorLayout, sizes_of, up
 from wmg.learn.kernels.nvrtc import NoKernel, Unsuitable
 from wmg.learn.kernels.window import WindowKernel, suit
 from wmg.paper import find_preset
-from wmg.runs import hardware
-from wmg.runs.task import make_task, stack_hypers
+from wmg.runs.task import stack_hypers
+from wmg.runs.train import make_task
 
 SMALL = WMGSettings(
     slots=3, memo_size=10, layers=2, heads=2, head_size=6, hidden=5, actor_critic=12
@@ -71,7 +72,7 @@ def make_kernel(env, runs, launcher=None):
 @functools.cache
 def by_xla(env):
     """The XLA program, compiled once for each shape of agents."""
-    return hardware.over_runs(A3C(16), env)
+    return tiny.over_runs(A3C(16), env)
 
 
 def by_kernel(env, runs, launcher=None):

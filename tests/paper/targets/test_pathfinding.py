@@ -6,11 +6,11 @@ import pytest
 
 from wmg import paper
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.paper.targets import pathfinding
+from wmg.paper.targets import TARGETS, pathfinding
 
 
 def test_memory_agents_are_in_one_figure_with_the_papers_three():
-    cells = paper.TARGETS["pathfinding-memory-agents"].cells
+    cells = TARGETS["pathfinding-memory-agents"].cells
     assert list(cells) == ["wmg", "nr-wmg", "gru", "lstm", "gtrxl"]
     for name, cell in cells.items():
         preset = paper.PRESETS[f"pathfinding/{name}"]
@@ -37,20 +37,20 @@ def test_the_targets_quote_the_papers_numbers():
 
 
 def test_a_claim_names_only_cells_of_its_own_target():
-    for target in paper.TARGETS.values():
+    for target in TARGETS.values():
         named = {name for c in target.claims for name in (c.cell, c.other) if isinstance(name, str)}
         assert named <= target.cells.keys()
 
 
 @pytest.mark.parametrize("name", ["parameter-counts", "training-speed", "pathfinding"])
 def test_the_cells_of_a_long_target_are_the_presets_of_the_20m_table(name):
-    cells = paper.TARGETS[name].cells
+    cells = TARGETS[name].cells
     for cell in ("wmg", "nr-wmg", "gru"):
         assert cells[cell].config == paper.PRESETS[f"pathfinding/{cell}"]
 
 
 def test_the_test_on_24_steps_changes_nothing_but_the_number_of_nodes():
-    for cell, shown in paper.TARGETS["pathfinding-24-steps"].cells.items():
+    for cell, shown in TARGETS["pathfinding-24-steps"].cells.items():
         trained = paper.PRESETS[f"pathfinding/{shown.trained}"]
         assert cell.removesuffix("-as-trained") == shown.trained
         assert shown.enlarged == (cell in ("wmg", "nr-wmg"))

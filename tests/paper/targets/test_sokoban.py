@@ -7,13 +7,13 @@ import pytest
 from wmg import paper
 from wmg.envs.sokoban.settings import SokobanSettings
 from wmg.paper import reproduce
-from wmg.paper.targets import sokoban
+from wmg.paper.targets import TARGETS, sokoban
 
 PRESET = paper.PRESETS["sokoban/wmg"]
 
 
 def test_the_figure_is_of_boxoban_and_of_nothing_else():
-    for name, cell in paper.TARGETS["sokoban"].cells.items():
+    for name, cell in TARGETS["sokoban"].cells.items():
         usual = SokobanSettings("unfiltered-train", cells=57)
         seen = {"observation": "planes", "rewards": (-0.1, 1.0, -1.0, 10.0)}
         changed = seen if name == "drc" else {}
@@ -22,7 +22,7 @@ def test_the_figure_is_of_boxoban_and_of_nothing_else():
 
 
 def test_to_20_million_it_is_annealed_as_the_papers_is():
-    cell = paper.TARGETS["sokoban"].cells["wmg-batched-20m"].config
+    cell = TARGETS["sokoban"].cells["wmg-batched-20m"].config
     assert (cell.steps, cell.hyper.anneal_after) == (PRESET.steps, PRESET.hyper.anneal_after)
     assert cell.batched == paper.PRESETS["sokoban/wmg-batched"].batched
 
@@ -34,7 +34,7 @@ def test_what_others_reach_grows_with_steps():
     assert sokoban.PUBLISHED["DRC(3,3)"][20_000_000] == 80.2
 
 
-@pytest.mark.parametrize("claim", paper.TARGETS["sokoban"].claims)
+@pytest.mark.parametrize("claim", TARGETS["sokoban"].claims)
 def test_its_claims_need_all_of_their_steps(claim):
-    steps = paper.TARGETS["sokoban"].cells[claim.cell].config.steps
+    steps = TARGETS["sokoban"].cells[claim.cell].config.steps
     assert claim.full_scale if claim.after is None else claim.after <= steps

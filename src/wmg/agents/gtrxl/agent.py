@@ -185,18 +185,18 @@ class GTrXL(ActorCriticAgent[Memory]):
         return Memory.zeros(self.slots, len(self.layers) * size, 0)
 
     def summarise(self, observation: Observation, memory: Memory) -> Summary[Memory]:
-        return self._look(observation, memory, self._there(memory))
+        return self._attend(observation, memory, self._there(memory))
 
     def attend_to(
         self, observation: Observation, memory: Memory, on: Bool[Array, " nodes"]
     ) -> tuple[Output[Memory], Bool[Array, " nodes"]]:
         there = self._there(memory) & on
-        return self.output(self._look(observation, memory, there)), there
+        return self.output(self._attend(observation, memory, there)), there
 
     def _there(self, memory: Memory) -> Bool[Array, " nodes"]:
         return jnp.concatenate([jnp.ones(1, bool), memory.present])
 
-    def _look(
+    def _attend(
         self, observation: Observation, memory: Memory, there: Bool[Array, " nodes"]
     ) -> Summary[Memory]:
         x = self.embedding(observation.core)

@@ -34,7 +34,7 @@ class MemoryEmbedding(eqx.Module):
     vectors: Linear
     ages: Linear | None
     oldest: int = eqx.field(static=True)
-    """The highest age there is an encoding for."""
+    """The highest age that has an encoding."""
     shown_ages: tuple[int | None, ...] = eqx.field(static=True)
     """The age each slot is shown as, 1 for the newest; None shows no age at all."""
     floor: int = eqx.field(static=True)
@@ -61,7 +61,7 @@ class MemoryEmbedding(eqx.Module):
         )
 
     def age_table(self) -> np.ndarray:
-        """One row per slot: what the embedding is told about its age."""
+        """The encoded age of each slot, one row per slot."""
         columns = np.array([0 if age is None else age for age in self.shown_ages])
         shown = np.array([age is not None for age in self.shown_ages])[:, None]
         if self.ages is None:  # The authors' order: age S first, then 1, 2, ...
@@ -153,8 +153,8 @@ class WMG(ActorCriticAgent[Memory]):
         return self.output(summary), there & on
 
     def specialise(self, observation: Observation, precision: str, share: float = 1.0) -> "WMG":
-        """With kernels in place of the Transformer, where there are some for it: they compute in
-        bfloat16, on one NVIDIA GPU that can."""
+        """With fused kernels in place of the Transformer, where its sizes allow: in bfloat16 on a
+        single NVIDIA GPU that has it."""
         if precision != "bfloat16" or jax.default_backend() != "gpu" or jax.device_count() > 1:
             return self
         generation = getattr(jax.devices()[0], "compute_capability", "").partition(".")[0]
@@ -175,7 +175,7 @@ class WMG(ActorCriticAgent[Memory]):
     def _embed(
         self, observation: Observation, memory: Memory
     ) -> tuple[Float[Array, "nodes size"], Bool[Array, " nodes"]]:
-        """The Transformer's nodes, and which of them are there to be attended to."""
+        """The Transformer's nodes, and which of them are present."""
         nodes = [self.core_embedding(observation.core)[None]]
         present = [jnp.ones(1, bool)]
         for name, embedding in self.factor_embeddings.items():

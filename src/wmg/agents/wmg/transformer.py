@@ -47,10 +47,10 @@ class TransformerLayer(eqx.Module):
         mixed, weights = attended
         return self._finish(x, mixed), weights
 
-    def of_core(
+    def core_only(
         self, x: Float[Array, "nodes size"], present: Bool[Array, " nodes"]
     ) -> tuple[Float[Array, " size"], Float[Array, "heads nodes"]]:
-        """The same for the first node alone, without keys and values.
+        """The same for the first node, the Core, alone: without keys and values.
 
         A head's scores q . (K x + b) equal (q K) . x plus a constant that the softmax removes. The
         weighted mean of the values is the value of the weighted mean of the nodes. So the weights
@@ -58,7 +58,7 @@ class TransformerLayer(eqx.Module):
         """
         query, key, value = self.qkv.split(1, self.heads, self.heads)
         asked = key.pull_back(query(x[:1]).reshape(self.heads, -1))
-        means, weights = look(asked, x, present, self.heads)
+        means, weights = attend_pooled(asked, x, present, self.heads)
         return self._finish(x[0], value(means).reshape(-1)), weights
 
     def _finish(
@@ -82,7 +82,7 @@ def attend(
 
 
 def _heads_first(x: Float[Array, "nodes sizes"], parts: int, heads: int) -> Array:
-    """As (parts, heads, nodes, width): products of heads then need no other order of their own."""
+    """As (parts, heads, nodes, width), the order in which products of heads are computed."""
     return x.reshape(len(x), parts, heads, -1).transpose(1, 2, 0, 3)
 
 
@@ -91,7 +91,7 @@ def _nodes_first(x: Float[Array, "parts heads nodes width"]) -> Float[Array, "no
 
 
 def _wide(products: str, *operands: Array) -> Array:
-    """Products in float32, for sums over them that shorter numbers would spoil."""
+    """Products that are summed in float32, also where the operands are bfloat16."""
     return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)
 
 
@@ -121,14 +121,16 @@ def _attend_backward(heads: int, residuals: tuple, cotangents: tuple) -> tuple:
 attend.defvjp(_attend_forward, _attend_backward)
 
 
-def look(
+def attend_pooled(
     asked: Float[Array, "heads size"],
     x: Float[Array, "nodes size"],
     present: Bool[Array, " nodes"],
     heads: int,
 ) -> tuple[Float[Array, "heads size"], Float[Array, "heads nodes"]]:
-    """Each head's mean of the nodes that are `present`, weighted by what it has `asked` for; and
-    the weights, through which no gradient flows."""
+    """Attention of one query per head that averages the nodes themselves, not values of them.
+
+    Returns each head's mean of the nodes that are `present`, and the weights, through which no
+    gradient flows. `asked` holds the queries, taken back through the keys' weights."""
     weights = _weigh(_wide("hs,ns->hn", asked, x), present, x.shape[1] // heads, x)
     return weights @ x, jax.lax.stop_gradient(weights)
 
@@ -152,7 +154,7 @@ class Transformer(eqx.Module):
         for layer in self.layers[:-1]:
             x, weights = layer(x, present)
             attention.append(weights[:, 0])
-        core, weights = self.layers[-1].of_core(x, present)
+        core, weights = self.layers[-1].core_only(x, present)
         return core, jnp.stack([*attention, weights])
 
     def of_all(

@@ -130,8 +130,8 @@ def draw_quiz(
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
     """A fair answer, and a pair drawn uniformly from the ordered pairs that have it.
 
-    Two numbers in [0, 1) make the choice. Neither answer is ever without a pair: a path
-    from A to B means none from B to A.
+    Two numbers in [0, 1) make the choice. Both answers always have a pair: a path from A to B
+    means that none leads from B to A.
     """
     nodes = reach.shape[0]
     answer = coin < 0.5

@@ -487,7 +487,7 @@ struct MemoryRows {
   }
 };
 
-// The last layer, for the Core alone. See `TransformerLayer.of_core`: keys are not computed, but
+// The last layer, for the Core alone. See `TransformerLayer.core_only`: keys are not computed, but
 // the query is multiplied by their weights; values are computed of the weighted mean of nodes.
 DEVICE void last_layer(Run& run, int t, int next, MemoryRows& rows) {
   const float *x = shared + FORWARD + forward::X, *qkv = shared + QKV;

@@ -13,16 +13,8 @@ from wmg.agents.baselines.settings import DepthSettings
 from wmg.agents.wmg.settings import WMGSettings
 from wmg.config import Config
 from wmg.envs.pathfinding.settings import PathfindingSettings
-from wmg.paper.pathfinding import (
-    GRU_1M,
-    GRU_20M,
-    GTRXL_1M,
-    LSTM_1M,
-    NR_WMG_1M,
-    NR_WMG_20M,
-    WMG_1M,
-    WMG_20M,
-)
+from wmg.paper.pathfinding import NR_WMG_1M, NR_WMG_20M, WMG_1M, WMG_20M
+from wmg.paper.pathfinding_baselines import GRU_1M, GRU_20M, GTRXL_1M, LSTM_1M
 from wmg.paper.target import EXACT, Band, Cell, Claim, Target
 
 LONG = PathfindingSettings(nodes=13)
