@@ -19,7 +19,7 @@ from wmg.settings import EnvSettings
 from wmg.types import Env
 
 ENVS = 16
-STEPS = 300_000
+STEPS = 600_000
 DISCOUNT = 0.99
 
 
