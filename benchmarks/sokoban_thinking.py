@@ -5,7 +5,7 @@
         --out results/sokoban-thinking
 
 Runs `wmg eval` once for each number of steps of thinking, 0 with up to 8 tries, and writes the
-outcome of every level and a table, `report.md`. A file that is there already is not made again.
+outcome of every level and a table, `tables.md`. A file that is there already is not made again.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> None:
         if found[-1]["command"] != command(args):
             raise SystemExit(f"{path} is of another command: {found[-1]['command']}")
     text = report(found)
-    (options.out / "report.md").write_text(text)
+    (options.out / "tables.md").write_text(text)
     print(text, end="")
 
 
