@@ -43,7 +43,7 @@ GOAL, TESTED = 0.95, 400
 
 
 def memory_chain(length: int) -> Env:
-    """MemoryChain with a bit that must be remembered for so many steps."""
+    """MemoryChain with a bit that must be remembered for `length` steps."""
     env, params = importlib.import_module("gymnax").make("MemoryChain-bsuite")
     return wrap(env, params.replace(memory_length=length), max_steps=length + 2)
 

@@ -58,7 +58,7 @@ def evaluate(
 
     - `model`: what `wmg.load` or `wmg.train` returned, or a name for `wmg.load`.
     - `episodes`: how many.
-    - `env`: an environment other than that of training, as for `wmg.train`. Its observations must
+    - `env`: another environment to play in, named as for `wmg.train`. Its observations must
       have the same shapes.
     - `seed`: which episodes; the same seed gives the same episodes to every agent.
     - `greedy`: take the most likely action instead of sampling.

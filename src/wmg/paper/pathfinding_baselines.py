@@ -34,7 +34,7 @@ GRU_1M = Config(
 )
 
 # Not in the paper, and not tuned: the LSTM has the learning rule's numbers of the paper's GRU, the
-# GTrXL those of its WMG. Both have as many parameters as the GRU, 1,139,459, within 5%.
+# GTrXL has the numbers of its WMG. Both have as many parameters as the GRU, 1,139,459, within 5%.
 LSTM_1M = dataclasses.replace(
     GRU_20M, agent=LSTMSettings(embedding=128, size=384, actor_critic=512), steps=1_000_000
 )

@@ -89,7 +89,7 @@ class EdgeContent(eqx.Module):
 def _spread(
     edges: Float[Array, "some some columns"], places: Int[Array, " some"], nodes: int
 ) -> Float[Array, "nodes nodes columns"]:
-    """The edges of some nodes among those of all nodes, which are zero."""
+    """All edges: zero, except the edges of some nodes, which are given."""
     zeros = jnp.zeros((nodes, nodes, edges.shape[-1]), edges.dtype)
     return zeros.at[places[:, None], places[None, :]].set(edges)
 

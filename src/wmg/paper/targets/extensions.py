@@ -2,7 +2,7 @@
 
 Purpose: for each extension a task where it should help and one where it should not.
 Expected: unknown; docs/extensions.md says what each should do.
-Cost: on one H200 an evening, of which Sokoban is the larger part.
+Cost: estimated at an evening on one H200, most of it for Sokoban.
 Command: `wmg reproduce extensions-pathfinding`, `extensions-pathfinding-24`, `extensions-babyai`,
     `extensions-sokoban`. MemoryChain, which gymnax has: `benchmarks/extensions.py`.
 """
