@@ -43,7 +43,7 @@ ENVS = {
     "outside": Kind("wmg.envs.outside.settings:OutsideEnvSettings", "wmg.interop.outside:open_env"),
 }
 AGENTS = {
-    "wmg": Kind("wmg.agents.wmg.settings:WMGSettings", "wmg.agents.wmg.extensions:make"),
+    "wmg": Kind("wmg.agents.wmg.settings:WMGSettings", "wmg.agents.wmg.make:make"),
     "gru": _of_package("agents.gru", "GRUSettings", "GRU"),
     "cnn-gru": _of_package("agents.cnn_gru", "CNNGRUSettings", "CNNGRU"),
     "lstm": _of_package("agents.lstm", "LSTMSettings", "LSTM"),

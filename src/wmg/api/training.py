@@ -92,7 +92,7 @@ def experiment(
     """The settings, and the environment if they do not name it."""
     named, own = find_env(env)
     if preset is not None:
-        settings = preset if isinstance(preset, Config) else paper.find_config(preset)
+        settings = preset if isinstance(preset, Config) else paper.named_config(preset)
     elif folder is not None:
         settings = runfolder.read_config(pathlib.Path(folder))
     elif env is None:

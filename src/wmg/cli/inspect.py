@@ -99,7 +99,7 @@ def find_settings(name: str, roles: tuple[str, ...], flattened: bool) -> EnvSett
         )
     if name in registry.ENVS:
         return registry.settings_class(EnvSettings, name)()
-    return paper.find_config(name).env
+    return paper.named_config(name).env
 
 
 def played_by(path: pathlib.Path) -> EnvSettings | None:

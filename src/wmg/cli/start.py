@@ -6,9 +6,10 @@ import os
 import pathlib
 import sys
 
-from wmg import paper, registry
 from wmg.cli.options import whole
 from wmg.config import Config
+from wmg.paper import named_config
+from wmg.registry import load
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
 
@@ -30,7 +31,7 @@ def find_config(name: str, steps: int | None = None) -> Config:
     """A preset, the `Config` at an import path, or the defaults for an environment: gym:ID or an
     import path. Defaults depend on the steps to train for."""
     if not names_env(name, "a preset"):
-        return paper.find_config(name)
+        return named_config(name)
     from wmg.api import training
     from wmg.api.defaults import STEPS
 
@@ -42,7 +43,7 @@ def names_env(name: str, what: str = "env") -> bool:
     `what` was looked for."""
     if name.startswith("gym:"):
         return True
-    return ":" in name and not isinstance(registry.load(name, what), Config)
+    return ":" in name and not isinstance(load(name, what), Config)
 
 
 def asked_steps(args: list[str]) -> int | None:

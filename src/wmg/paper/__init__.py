@@ -46,7 +46,7 @@ def find_preset(name: str) -> Config:
     raise BadInput(f"there is no preset {name!r}; {hint}")
 
 
-def find_config(name: str) -> Config:
+def named_config(name: str) -> Config:
     """A preset, or the `Config` at an import path, `module:name`."""
     if ":" not in name:
         return find_preset(name)

@@ -11,7 +11,7 @@ import pytest
 from probes import tiny_wmg
 
 from wmg.agents.wmg.agent import WMG
-from wmg.agents.wmg.extensions import make
+from wmg.agents.wmg.make import make
 from wmg.agents.wmg.settings import EXTENSIONS, WMGSettings
 from wmg.types import EnvSpec, ObservationSpec, count_parameters
 

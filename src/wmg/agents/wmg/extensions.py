@@ -1,7 +1,6 @@
-"""Makes WMG, and what it has beyond the paper: the three directions of its future work.
+"""What WMG can have beyond the paper: the three directions of its future work.
 
-Each extension replaces or adds one part of the agent. Without them the agent is the paper's, made
-from the same random numbers.
+Each extension replaces or adds one part of the agent and leaves all other parts as they are.
 """
 
 from typing import Any
@@ -14,16 +13,15 @@ from wmg.agents.layers import with_he_weights
 from wmg.agents.wmg.agent import WMG
 from wmg.agents.wmg.edges import EdgeContent, EdgeTransformer, edge_maps
 from wmg.agents.wmg.lifetimes import FlexibleEmbedding
-from wmg.agents.wmg.settings import EXTENSIONS, WMGSettings
+from wmg.agents.wmg.settings import WMGSettings
 from wmg.agents.wmg.store import MemoryVectors
 from wmg.types import ObservationSpec
 
 
-def make(observation: ObservationSpec, actions: int, *, key: PRNGKeyArray, **fields: Any) -> WMG:
-    """WMG as the `fields` of its settings say."""
-    settings = WMGSettings(**fields)
-    paper = {name: value for name, value in fields.items() if name not in EXTENSIONS}
-    agent = WMG(observation, actions, **paper, key=key)
+def extend(
+    agent: WMG, observation: ObservationSpec, settings: WMGSettings, key: PRNGKeyArray
+) -> WMG:
+    """The paper's agent with the extensions of its settings."""
     lkey, ekey, tkey, skey = jax.random.split(jax.random.fold_in(key, 1), 4)
     if settings.lifetimes == "attention":
         agent = _with_lifetimes(agent, observation, settings, lkey)

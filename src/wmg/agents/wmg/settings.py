@@ -90,6 +90,11 @@ class WMGSettings(AgentSettings):
             fits = self.edges in ("none", "factors")
             require(fits, "edges", self.edges, f"'none' or 'factors' {without}")
 
+    @property
+    def extended(self) -> bool:
+        """Whether an extension is on."""
+        return self.lifetimes != "fixed" or self.edges != "none" or self.store > 0
+
     def unused(self) -> dict[str, str]:
         """Fields without effect, and why. A size of 0 says just that."""
         names = {"none": ("slots", "memo_size"), "observations": ("memo_size",)}
