@@ -33,7 +33,8 @@ from wmg.runs import goals, hardware, task, train
 from wmg.runs.result import Result
 from wmg.types import Env, Run
 
-CACHE = os.environ["WMG_TEST_CACHE"]  # conftest.py makes the folder
+CACHE = os.environ["WMG_TEST_CACHE"]
+pathlib.Path(CACHE).mkdir(parents=True, exist_ok=True)
 jax.config.update("jax_compilation_cache_dir", str(pathlib.Path(CACHE, "wmg", "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

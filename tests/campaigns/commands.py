@@ -20,10 +20,11 @@ from wmg.paper.targets import TARGETS
 from wmg.tools.errors import BadInput
 
 WORK = (
-    *("wmg.runs.train.train", "wmg.runs.bench.measure", "wmg.play.evaluate.evaluate"),
-    *("wmg.play.level_test.play_levels", "wmg.paper.reproduce.run_cell"),
-    *("wmg.viewer.server.serve", "wmg.viewer.export.export", "wmg.viewer.video.write"),
-    *("wmg.envs.sokoban.boxoban.import_boxoban", "wmg.tuner.worker.work"),
+    *("wmg.runs.train.train", "wmg.runs.bench.measure", "wmg.runs.bench.measure_env"),
+    *("wmg.play.evaluate.evaluate", "wmg.play.level_test.play_levels"),
+    *("wmg.paper.reproduce.run_cell", "wmg.viewer.server.serve", "wmg.viewer.export.export"),
+    *("wmg.viewer.video.write", "wmg.envs.sokoban.boxoban.import_boxoban"),
+    "wmg.tuner.worker.work",
 )
 """What takes long, or leaves this machine."""
 VALUES = (
