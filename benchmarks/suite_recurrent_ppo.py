@@ -56,7 +56,8 @@ def make(task: str) -> gymnasium.Env:
 def train(task: str, seed: int, steps: int) -> dict:
     """Train, with a report at the first round that ends at or after each multiple of REPORT, and
     play fresh episodes."""
-    envs = make_vec_env(functools.partial(make, task), ENVS, seed=seed)
+    # make_vec_env adds 0, 1, 2, ... to the seed: so no two runs share an environment's seed
+    envs = make_vec_env(functools.partial(make, task), ENVS, seed=seed * ENVS)
     agent = sb3_contrib.RecurrentPPO("MlpLstmPolicy", envs, seed=seed)
     taken: list[int] = []
     scores: list[float | None] = []

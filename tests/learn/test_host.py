@@ -156,7 +156,21 @@ def test_only_the_first_episode_of_a_run_is_seeded():
     on_host = copied(Walk())
     train.train(SETTINGS, env=on_host)
     first, *others = on_host.env.seeds
-    assert first == SETTINGS.seed and others and set(others) == {None}
+    assert first is not None and others and set(others) == {None}
+
+
+def first_seeds(seed, runs):
+    """What the environments of each run are first reset with."""
+    hosts = [[copied(Walk()) for _ in range(4)] for _ in range(runs)]
+    some = dataclasses.replace(SETTINGS, batched=MANY, steps=24, seed=seed, runs=runs)
+    train.train(some, env=[Lockstep(each) for each in hosts])
+    return [[host.env.seeds[0] for host in each] for each in hosts]
+
+
+def test_environments_of_a_run_have_the_same_seeds_alone_and_in_a_batch():
+    batch = first_seeds(0, runs=2)
+    assert batch == [*first_seeds(0, runs=1), *first_seeds(1, runs=1)]
+    assert len({*batch[0], *batch[1]}) == 8
 
 
 @pytest.mark.parametrize(
@@ -215,7 +229,7 @@ def test_a_run_on_the_host_is_resumed_with_a_new_episode(batched, tmp_path):
     whole = train.train(some, tmp_path / "run", env=fresh, resume=True)
     assert whole.finished and int(whole.runs.steps[0]) >= 48 and whole.scores.shape == (1, 2)
     np.testing.assert_array_equal(whole.scores[0, 0], half.scores[0, 0])
-    assert fresh[0].env.seeds[0] not in (None, SETTINGS.seed)
+    assert fresh[0].env.seeds[0] not in (None, hosts[0].env.seeds[0])
     assert any((a != b).any() for a, b in zip(leaves(whole.agent), leaves(half.agent), strict=True))
 
 

@@ -71,10 +71,12 @@ class HostRule(abc.ABC):
         """Play, then learn from what was played."""
 
     def begin(self, run: Run, seed: int) -> Run:
-        """The run at the start of a new episode in every environment."""
-        seeds = [seed + i for i in range(self.count)]
-        if taken := int(run.steps):  # not the episodes of the start once more
-            seeds = np.random.SeedSequence((seed, taken)).generate_state(self.count).tolist()
+        """The run at the start of a new episode in every environment.
+
+        The steps taken are part of the seeds, so a resumed run does not play the episodes of its
+        start once more.
+        """
+        seeds = np.random.SeedSequence((seed, int(run.steps))).generate_state(self.count).tolist()
         both = self.scene(self.envs.reset(seeds), run.agent.initial_memory())
         scene = Scene(run.scene.state, *jax.tree.map(jnp.asarray, both))
         return eqx.tree_at(lambda run: run.scene, run, scene)
@@ -234,7 +236,7 @@ def empty_env(spec: EnvSpec) -> "Replay":
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def _window_noise(key: PRNGKeyArray, time: int, actions: int) -> Float[Array, "time actions"]:
     """The noise that `a3c.window` would draw, so that a run does not depend on where it runs."""
-    nkey, *_ = jax.random.split(jax.random.clone(key), 4)
+    nkey, *_ = a3c.window_keys(jax.random.clone(key))
     return jax.random.gumbel(nkey, (time, actions))
 
 

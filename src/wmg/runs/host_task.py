@@ -34,7 +34,7 @@ class HostTask(Task):
     def begin(self, runs: Run) -> Run:
         """The runs at the start of new episodes: host episodes cannot be restored."""
         begun = [
-            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index * rule.count)
+            rule.begin(hardware.take_rows(runs, index), self.settings.seed + index)
             for index, rule in enumerate(self.rules)
         ]
         return hardware.stack(begun)
