@@ -241,13 +241,38 @@ def test_a_precision_that_is_given_wins_over_the_old_form_and_a_wrong_one_is_ref
         ({"goal": config.Goal(grids=(25,)), "report_every": 25}, "goal.grids must be multiples"),
         (
             {"goal": config.Goal(grids=(30,)), "report_every": 15},
-            "t_max must be at most report_every = 15, got 16",
+            "report_every must be at least 16, the steps of an update, for a goal with grids",
+        ),
+        (
+            {
+                "goal": config.Goal(grids=(200,)),
+                "report_every": 100,
+                "batched": config.Batched(envs=16, windows=2),
+            },
+            "report_every must be at least 512, the steps of an update",
         ),
     ],
 )
-def test_precision_and_grids_that_cannot_be_are_refused(changes, complaint):
+def test_settings_that_cannot_be_are_refused(changes, complaint):
     with pytest.raises(BadInput, match=complaint):
         Config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("goal", True, "goal must be a wmg.Goal, or None, got True"),
+        ("env", "pathfinding", "env must be settings of an environment, or None, got 'path"),
+        ("agent", "wmg", "agent must be settings of an agent, got 'wmg'"),
+        ("batched", 16, "batched must be a wmg.Batched, got 16"),
+        ("hyper", {}, "hyper must be a wmg.Hyper, got {}"),
+    ],
+)
+def test_what_is_no_settings_is_refused(name, value, complaint):
+    some = Config()
+    object.__setattr__(some, name, value)  # the tests check the types of arguments
+    with pytest.raises(BadInput, match=complaint):
+        some.__post_init__()
 
 
 @pytest.mark.parametrize("where", ["hyper", "batched", "goal"])

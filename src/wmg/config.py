@@ -175,11 +175,15 @@ class Config:
     """Numbers that differ between runs, one value per run: learning_rate=1e-4,1.6e-4"""
 
     def __post_init__(self):
+        for name, (kind, wanted) in PARTS.items():
+            value = getattr(self, name)
+            require(isinstance(value, kind), name, value, wanted)
         require_counts(self, largest=2_000_000_000, steps=1, report_every=1, seed=0)
         require_counts(self, largest=4096, t_max=1)
         require_counts(self, largest=100_000, runs=1)
         require_choices(self)
-        for hyper in {self.hyper, *self.hypers()}:
+        self.hyper.check()
+        for hyper in set(self.hypers()):
             hyper.check()
         if self.precision == "bfloat16":
             require(self.rule == "ppo", "batched.envs", 1, "more than 1 for bfloat16")
@@ -195,7 +199,9 @@ class Config:
         every = self.report_every
         fit = [type(grid) is int and grid > every and grid % every == 0 for grid in grids]
         require(all(fit), "goal.grids", grids, f"multiples of report_every = {every:,}")
-        require(self.t_max <= every, "t_max", self.t_max, f"at most report_every = {every:,}")
+        most = self.t_max * self.batched.all_windows
+        wanted = f"at least {most:,}, the steps of an update, for a goal with grids"
+        require(most <= every, "report_every", every, wanted)
 
     def hypers(self) -> list[Hyper]:
         """The numbers of each run."""
@@ -218,6 +224,14 @@ def _parse_varied(item: str, runs: int) -> tuple[str, list[float]]:
     return name, values
 
 
+PARTS = {
+    "env": (EnvSettings | None, "settings of an environment, or None"),
+    "agent": (AgentSettings, "settings of an agent"),
+    "hyper": (Hyper, "a wmg.Hyper"),
+    "batched": (Batched, "a wmg.Batched"),
+    "goal": (Goal | None, "a wmg.Goal, or None"),
+}
+"""The fields of a `Config` that hold settings, and what they must be."""
 HYPER_NAMES = tuple(field.name for field in dataclasses.fields(Hyper))
 
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from wmg.types import Agent, Env, EnvSpec
 
+NOT_NAMED = (
+    "its settings do not name the environment, which was given as an object in Python: give it "
+    "again, as env=..."
+)
 IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -132,7 +136,12 @@ GIVEN: dict[str, Any] = {}
 def remember(thing: Any) -> str:
     """The import path of a class or function. In this process it need not be importable: one
     that is defined in a script, a notebook or another function is found as well."""
-    path = path_of(thing)
+    path = name = path_of(thing)
+    number = 1
+    # Several lambdas or local functions may share a name: each keeps its own.
+    while "<" in name and GIVEN.get(path, thing) is not thing:
+        number += 1
+        path = f"{name}#{number}"
     GIVEN[path] = thing
     return path
 
@@ -175,13 +184,20 @@ def make_env(settings: EnvSettings | None, own: Any = None, *, shapes_only: bool
     With `shapes_only`, say to build an agent, its data set need not be there.
     """
     if settings is None and own is None:
-        raise BadInput("this is of an environment that only Python code can give, as env=...")
+        raise BadInput(NOT_NAMED)
     if settings is not None and own is not None:
-        raise BadInput("an environment of your own goes with settings whose env is None")
+        raise BadInput(
+            "the settings name an environment, and another is given as env: leave one of them out"
+        )
     if settings is None:
         return own
     missing = {settings.data: None} if shapes_only and settings.data else {}
     return _construct(ENVS, settings, **missing)
+
+
+def maker_of(settings: AgentSettings) -> Any:
+    """What makes such an agent now: a class or function may be defined again under its name."""
+    return GIVEN.get(getattr(settings, "path", "")) or AGENTS[settings.name].constructor
 
 
 def make_agent(settings: AgentSettings, spec: "EnvSpec", key: "jax.Array") -> "Agent":

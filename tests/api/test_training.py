@@ -1,11 +1,13 @@
 """`wmg.train`, `wmg.load` and `wmg.evaluate`, as somebody writes them who has read the README."""
 
+import dataclasses
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
 
+import equinox as eqx
 import jax
 import numpy as np
 import own
@@ -14,6 +16,7 @@ import tiny
 from own import Bag
 
 import wmg
+from wmg import registry
 from wmg.api import training
 from wmg.config import Config, Goal
 from wmg.envs.outside.settings import OutsideEnvSettings
@@ -88,7 +91,7 @@ def test_a_model_is_saved_and_loaded_without_its_environment(trained, tmp_path):
         model = wmg.load(name)
         assert model.spec == Bag(3).spec
         assert all(map(np.array_equal, jax.tree.leaves(model.agent), jax.tree.leaves(result.agent)))
-        with pytest.raises(BadInput, match="only Python code can give"):
+        with pytest.raises(BadInput, match="was given as an object in Python: give it again"):
             model.evaluate(episodes=2)
         played = wmg.evaluate(model, 50, env=Bag(3))
         assert played == result.evaluate(episodes=50)
@@ -147,6 +150,8 @@ def test_an_agent_of_ones_own_is_a_class():
             "env needs the module not_there, which cannot be imported",
         ),
         "an environment without a module": ({"env": "patfinding"}, "env must be one of babyai"),
+        "steps in words": ({"env": "pathfinding", "steps": "5"}, "steps must be a positive whole"),
+        "no folder to go on with": ({"resume": True}, "resume goes on with a run folder: give it"),
         "no agent": ({"preset": "pathfinding/wmg", "agent": 3}, "agent must be a name, settings"),
     }.values(),
 )
@@ -154,6 +159,61 @@ def test_what_cannot_be_trained_is_refused_in_one_sentence(given, sentence):
     with pytest.raises(BadInput) as refused:
         wmg.train(**given)
     assert sentence in str(refused.value) and "\n" not in str(refused.value)
+
+
+def agent_of_size(size):
+    """A class with a name that others have, too."""
+
+    class Local(own.Sums):
+        def __init__(self, observation, actions, *, key):
+            super().__init__(observation, actions, key=key)
+            self.size = size
+
+        size: int = eqx.field(static=True)
+
+    return Local
+
+
+@pytest.mark.parametrize("name", ["Again", "agent_of_size.<locals>.Local"])
+def test_a_class_that_is_defined_again_is_the_one_that_is_trained(name):
+    for size in (2, 3):
+        kind = agent_of_size(size)
+        kind.__qualname__ = name
+        result = wmg.train(env=Bag(3), **{**SMALL, "agent": kind, "steps": 200})
+        assert result.agent.size == size
+
+
+def test_functions_without_a_name_of_their_own_are_told_apart():
+    first, second = (wmg.train(env=lambda n=n: Bag(n), **SMALL) for n in (2, 3))
+    assert (first.model.env.coins, second.model.env.coins) == (2, 3)
+
+
+def test_a_model_plays_the_levels_it_is_given():
+    model = wmg.load("sokoban-wmg")
+    given = dataclasses.replace(model.config.env, levels="embedded-valid")
+    assert eqx.tree_equal(model.on(given).env, registry.make_env(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"seed": -1}, "seed must be a whole number from 0 to 2,147,483,647, got -1"),
+        ({"seed": 2**40}, "seed must be a whole number from 0"),
+        ({"episodes": 1}, "episodes must be a whole number from 2 to 10,000,000, got 1"),
+    ],
+)
+def test_episodes_and_seeds_that_cannot_be_are_refused(trained, given, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        trained[0].evaluate(**given)
+
+
+def test_the_error_of_a_users_agent_names_its_line():
+    class Broken(own.Sums):
+        def __init__(self, observation, actions, *, key):
+            self.heads = np.zeros(2) + np.zeros(3)
+
+    with pytest.raises(BadInput, match=r"Broken raises ValueError in line \d+ of test_training"):
+        wmg.train(env=Bag(3), **{**SMALL, "agent": Broken})
 
 
 def test_the_error_of_a_users_constructor_is_shown_whole():

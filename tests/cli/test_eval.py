@@ -7,6 +7,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
+from wmg import registry
 from wmg.runs import checkpoint, models
 
 RANDOM_SCORE = 50.0
@@ -26,7 +27,7 @@ def test_a_model_of_an_environment_of_ones_own_is_for_python_alone(capsys, tmp_p
     checkpoint.save_model(file, agent, dataclasses.replace(settings, env=None))
     code, _, err = tiny.command(capsys, command, file, *([target] if command == "convert" else []))
     assert code == 2 and not target.exists()
-    assert err == "wmg: this is of an environment that only Python code can give, as env=...\n"
+    assert err == f"wmg: {registry.NOT_NAMED}\n"
 
 
 def evaluate(capsys, *args):

@@ -19,6 +19,12 @@ def test_what_is_tested_on_is_not_what_was_trained_on():
     assert PathfindingSettings(5).held_out() == PathfindingSettings(5)
 
 
+@pytest.mark.parametrize("small", [{"bound": 5}, {"cells": 20}])
+def test_levels_that_boxobans_do_not_fit_are_their_own_test(small):
+    mine = SokobanSettings(levels="mine.txt", **small)
+    assert mine.held_out() == mine
+
+
 def test_only_embedded_levels_are_remarked_on(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     start.remark_on(SokobanSettings())

@@ -176,7 +176,10 @@ def test_environments_of_a_run_have_the_same_seeds_alone_and_in_a_batch():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"env": PathfindingSettings()}, "of your own goes with settings whose env is None"),
+        (
+            {"env": PathfindingSettings()},
+            "name an environment, and another is given as env",
+        ),
         ({"goal": config.Goal()}, r"on the host there are no tests of a goal, got goal = Goal\("),
     ],
 )

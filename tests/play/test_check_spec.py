@@ -27,6 +27,7 @@ from wmg.types import Env, EnvSpec, ObservationSpec, Step
 FINE = EnvSpec(ObservationSpec(3), 2, 5, "success")
 SIZES = "a size of an observation must be from 0 to 16,777,216, got"
 
+IMAGE = "image must be the tuple (width, height, channels) or None, got"
 ROWS = "factors must be a tuple with (name, largest count, size) for each type, got"
 
 
@@ -64,7 +65,10 @@ def shapes(**fields):
         (shapes(factors=(("a", 3),)), f"{ROWS} (('a', 3),)"),
         (shapes(factors=(("a", 3, 1), (2, 3, 1))), f"{ROWS} (('a', 3, 1), (2, 3, 1))"),
         (shapes(factors=("abc",)), f"{ROWS} ('abc',)"),
-        (shapes(image=(7, 7)), "image must be (width, height, channels) or None, got (7, 7)"),
+        (shapes(factors=[("a", 3, 1)]), f"{ROWS} [('a', 3, 1)]"),
+        (shapes(factors=(["a", 3, 1],)), f"{ROWS} (['a', 3, 1],)"),
+        (shapes(image=(7, 7)), f"{IMAGE} (7, 7)"),
+        (shapes(image=[7, 7, 3]), f"{IMAGE} [7, 7, 3]"),
         (spec(actions=0), "actions must be a whole number from 1 to 65,536, got 0"),
         (spec(max_steps=0), "max_steps must be a whole number from 1 to 2,147,483,647, got 0"),
         (spec(metric="speed"), "metric must be one of success, reward, return, got 'speed'"),

@@ -5,6 +5,7 @@ import pytest
 import tiny
 from tiny import keys_may_be_split_up  # noqa: F401
 
+from wmg import config
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.runs import bench
 from wmg.tools.errors import BadInput
@@ -38,6 +39,12 @@ def test_episodes_end_and_begin_while_an_environment_is_measured(alone):
     chunks, rates = len(alone["memory_bytes_each_chunk"]), alone["steps_per_second_each_chunk"]
     least = chunks * min(rates) * 0.5  # a chunk lasts that long
     assert least / 64 < alone["episodes"]
+
+
+def test_runs_that_diverge_have_no_speed():
+    wild = config.Hyper(learning_rate=1e38, reward_scale=1e30)
+    with pytest.raises(BadInput, match="every run has diverged, so there is no speed to measure"):
+        bench.measure(tiny.settings(hyper=wild), seconds=1.0)
 
 
 def test_a_measurement_says_on_what_it_was_made(measured):

@@ -5,7 +5,9 @@ import zlib
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+import own
 import pytest
 import safetensors.numpy
 import tiny
@@ -69,6 +71,15 @@ def test_a_weight_too_large_for_16_bits_is_refused():
     large = jax.tree.map(lambda x: x + 1e5, model(tiny.settings()))
     with pytest.raises(BadInput, match="too large"):
         checkpoint.to_half(large)
+
+
+def test_whole_numbers_of_an_agent_are_not_halved():
+    class Counting(own.Gazer):
+        weight: jax.Array
+        count: jax.Array
+
+    halved = checkpoint.to_half(Counting(jnp.ones(2), jnp.arange(3)))
+    assert halved.weight.dtype == np.float16 and halved.count.dtype == np.int32
 
 
 def test_a_released_model_has_the_runs_weights_and_nothing_else(tmp_path):
@@ -141,7 +152,7 @@ BAD_FILES = {
     ),
     "another form": (
         lambda p: shutil.copy(tiny.trained() / runfolder.STATE, p),
-        "is a resume file, where a release file is needed",
+        "holds the state of runs, not one model",
     ),
     "other shapes": (
         lambda p: rewrite(p, change_shape),

@@ -35,13 +35,14 @@ def test_counting_writes_a_line_now_and_then_and_at_each_end(now):
     ]
 
 
-def test_counting_on_a_terminal_draws_a_bar_for_each_thing(capsys):
+def test_counting_on_a_terminal_draws_a_bar_for_each_thing():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    with counter.count(Terminal()) as show:
+    terminal = Terminal()
+    with counter.count(terminal) as show:
         show("hard", 3332, 3332)
         show("download", 5, 0)
-    drawn = capsys.readouterr().err
+    drawn = terminal.getvalue()
     assert "hard" in drawn and "3,332" in drawn and "download" in drawn

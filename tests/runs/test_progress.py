@@ -123,7 +123,7 @@ def test_the_clock_shows_hours_minutes_and_seconds(seconds, shown):
     assert progress.clock(seconds) == shown
 
 
-def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys):
+def test_on_a_terminal_there_is_a_bar_instead_of_lines():
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -132,7 +132,7 @@ def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys):
     with progress.display(file) as display:
         display.start()
         display.show(report(steps=5_000))
-    assert file.getvalue() == "" and "25%" in capsys.readouterr().err
+    assert "25%" in file.getvalue()
 
 
 @pytest.mark.parametrize("terminal", [False, True])

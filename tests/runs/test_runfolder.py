@@ -327,7 +327,7 @@ DAMAGE = {
     ),
     "state of a model": (
         lambda f: shutil.copy(f / "best.safetensors", f / "state.safetensors"),
-        "is a release file, where a resume file is needed",
+        "holds one model, not the state of runs",
     ),
 }
 

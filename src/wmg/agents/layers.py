@@ -180,3 +180,8 @@ def _normalise_backward(residuals: tuple, dy: Array) -> tuple[Array, Array, Arra
 
 
 _normalise.defvjp(_normalise_forward, _normalise_backward)
+
+
+def wide(products: str, *operands: Array) -> Array:
+    """`jnp.einsum` with sums in float32, also where the operands are bfloat16."""
+    return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)

@@ -18,7 +18,7 @@ from wmg.play.source import HostSource
 from wmg.runs import progress, runfolder
 from wmg.runs import train as trainer
 from wmg.runs.result import Progress, Result
-from wmg.settings import AgentSettings, EnvSettings
+from wmg.settings import AgentSettings, EnvSettings, require
 from wmg.tools.errors import BadInput, quote
 from wmg.types import Env, Learner
 
@@ -54,8 +54,12 @@ def train(
 
     Ctrl-C saves what there is, if there is a folder, and raises `KeyboardInterrupt`.
     """
+    steps = changes.get("steps", STEPS)
+    require(type(steps) is int and steps > 0, "steps", steps, "a positive whole number")
+    if resume and folder is None:
+        raise BadInput("resume goes on with a run folder: give it as folder")
     older = folder if resume else branch_from
-    settings, own = experiment(preset, env, agent, older, changes.get("steps", STEPS))
+    settings, own = experiment(preset, env, agent, older, steps)
     settings = changed(settings, changes)
     with display_for(show) as display:
         result = trainer.train(
@@ -90,6 +94,8 @@ def experiment(
     steps: int = STEPS,
 ) -> tuple[Config, Env | HostSource | None]:
     """The settings, and the environment if they do not name it."""
+    fits = isinstance(preset, str | Config | None)
+    require(fits, "preset", preset, "a name that wmg.presets() lists, or a wmg.Config")
     named, own = find_env(env)
     if preset is not None:
         settings = preset if isinstance(preset, Config) else paper.named_config(preset)

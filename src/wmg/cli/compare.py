@@ -11,6 +11,7 @@ from wmg.cli.models import find_model
 from wmg.cli.options import parse
 from wmg.cli.start import remark_on, split_names
 from wmg.envs.outside.settings import OutsideEnvSettings
+from wmg.registry import NOT_NAMED
 from wmg.settings import EnvSettings
 from wmg.tools import scores as score_text
 from wmg.tools.errors import BadInput
@@ -72,7 +73,7 @@ def find_side(name: str, args: list[str], everything: bool) -> tuple[list[Any], 
     if config.runs < 2:
         raise BadInput(f"--all-runs needs at least 2 runs, and {name} has {config.runs}")
     if config.env is None:
-        raise BadInput("this is of an environment that only Python code can give, as env=...")
+        raise BadInput(NOT_NAMED)
     agents = models.load_agents(path, config)
     each = [hardware.take(agents, index) for index in range(config.runs)]
     return each, config, config.env.held_out()

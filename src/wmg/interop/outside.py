@@ -197,7 +197,8 @@ def copies_of(env: Any) -> Callable[[], Any]:
 
 def make_agent(observation: ObservationSpec, actions: int, *, path: str, key: jax.Array) -> Learner:
     """The agent of the class at an import path, for these observations and actions."""
-    made = registry.load(path, "agent")(observation, actions, key=key)
+    kind = registry.load(path, "agent")
+    made = run_own(path, lambda: kind(observation, actions, key=key))
     if not isinstance(made, Learner):
         raise BadInput(f"{path} must make a wmg.Learner, and made {quote(type(made).__name__)}")
     return made

@@ -96,7 +96,7 @@ class PPO(Rule):
 
     def start(self, env: Env, agent: Agent, key: PRNGKeyArray) -> Run:
         skey, key = jax.random.split(key)
-        # The second split keeps the keys of runs as they have always been.
+        # Without this split, which nothing else needs, every run would draw other numbers.
         _, key = jax.random.split(key)
         keys = jax.random.split(skey, self.settings.envs)
         return new_run(agent, jax.vmap(lambda key: start_scene(env, agent, key))(keys), key)

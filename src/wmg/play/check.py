@@ -114,7 +114,7 @@ SOURCES = {
     "state": ("reset returns", "reset does not return", " as after reset"),
     "observation": ("spec names", "spec does not name", " as spec says"),
 }
-"""Where it comes from which parts there must be, in words."""
+"""Who decides which parts there must be, in words for error messages."""
 
 
 def _compare(function: str, wanted: dict[str, Any], made: dict[str, Any]) -> None:

@@ -32,10 +32,10 @@ def check_spec(spec: EnvSpec) -> None:
 def _check_observation(spec: Any) -> None:
     require(isinstance(spec, ObservationSpec), "observation", spec, "a wmg.ObservationSpec")
     rows, image = spec.factors, spec.image
-    fits = isinstance(rows, tuple | list) and all(map(_is_row, rows))
+    fits = isinstance(rows, tuple) and all(map(_is_row, rows))
     require(fits, "factors", rows, "a tuple with (name, largest count, size) for each type")
-    fits = image is None or (isinstance(image, tuple | list) and len(image) == 3)
-    require(fits, "image", image, "(width, height, channels) or None")
+    fits = image is None or (isinstance(image, tuple) and len(image) == 3)
+    require(fits, "image", image, "the tuple (width, height, channels) or None")
     names = [name for name, _, _ in spec.factors]
     for size in (spec.core, *(spec.image or ()), *(n for _, *ns in spec.factors for n in ns)):
         fits = type(size) is int and 0 <= size <= LARGEST_SIZE
@@ -45,4 +45,4 @@ def _check_observation(spec: Any) -> None:
 
 def _is_row(row: Any) -> bool:
     """Whether it tells of a Factor type."""
-    return isinstance(row, tuple | list) and [type(part) for part in row] == [str, int, int]
+    return isinstance(row, tuple) and [type(part) for part in row] == [str, int, int]

@@ -178,7 +178,8 @@ def lanes_for(episodes: int) -> int:
 
 
 Streams = Callable[[Any, Any], tuple[Begin, Draw]]
-"""Makes the episodes of a test from an environment and a key, or a key and more."""
+"""Takes an environment and what its random numbers come from (a key; for levels, a key and their
+indices), and returns the functions that begin an episode and draw its chance."""
 Show = Callable[[str, int, int], None]
 """Shows how much is done: of what, how much, and of how much."""
 PART_SECONDS = 0.5

@@ -38,8 +38,8 @@ BLOCK, BLOCKS_PER_CALL = 500, 56
 played at once, of whichever tests. Longer blocks wait less for their last episodes, and play more
 episodes that no test needs."""
 Play = Callable[[Agent, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""Plays blocks: of a batch of agents the rows to play, key data and allowed failures of each block,
-to the outcomes of its episodes."""
+"""Plays blocks of episodes. It takes a batch of agents and, for each block, the agent's row, key
+data and allowed failures, and returns the outcome of each episode of each block."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,8 @@ class GoalTest:
         return self.solved / self.episodes
 
     def is_on(self, grid: int, every: int) -> bool:
-        """Whether a run tested every `grid` steps has this test, of a run tested every `every`."""
+        """Whether this test, of a run tested every `every` steps, is also a point of the coarser
+        `grid`."""
         return self.steps // every * every % grid == 0
 
     def meets(self, goal: Goal) -> bool:
@@ -115,30 +116,27 @@ def unmet(tests: list[GoalTest], goal: Goal, every: int) -> set[int]:
     return {grid for grid in grids if not any(test.is_on(grid, every) for test in passed)}
 
 
-def crossing_on_grid(
-    tests: list[GoalTest], goal: Goal, every: int, grid: int, start: int = 0
-) -> float | None:
+def crossing_on_grid(tests: list[GoalTest], goal: Goal, every: int, grid: int) -> float | None:
     """Steps a run tested every `every` steps would have needed if tested every `grid` steps.
 
     None if it never met the goal; NaN if it was not tested at every point of the grid until it
     passed, which happens only on grids that the goal does not name.
     """
     if grid == every:
-        return crossing(tests, goal, start)
+        return crossing(tests, goal)
     kept = [test for test in tests if test.is_on(grid, every)]
-    found = crossing(kept, goal, start)
+    found = crossing(kept, goal)
     if grid in goal.grids:
         return found
     ended_early = found is None and any(test.meets(goal) for test in tests)
-    return math.nan if ended_early or _has_gap(kept, goal, every, grid, start) else found
+    return math.nan if ended_early or _has_gap(kept, goal, every, grid) else found
 
 
-def _has_gap(kept: list[GoalTest], goal: Goal, every: int, grid: int, start: int) -> bool:
+def _has_gap(kept: list[GoalTest], goal: Goal, every: int, grid: int) -> bool:
     """Whether a test on the grid is missing before the first one that was passed."""
     until = next((place for place, test in enumerate(kept) if test.meets(goal)), -1)
-    first = start // grid + 1
     return any(
-        test.steps // every * every != grid * (first + place)
+        test.steps // every * every != grid * (1 + place)
         for place, test in enumerate(kept[: until + 1])
     )
 

@@ -67,10 +67,6 @@ class HostStep:
     truncated: bool
     success: bool
 
-    @property
-    def done(self) -> bool:
-        return self.terminated or self.truncated
-
 
 @dataclasses.dataclass(frozen=True)
 class Host:

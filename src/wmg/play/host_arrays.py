@@ -11,15 +11,11 @@ import numpy as np
 from wmg.types import Factors, Observation, ObservationSpec
 
 
-def observation(
-    core: np.ndarray,
-    factors: dict[str, tuple[np.ndarray, np.ndarray]],
-    image: np.ndarray | None = None,
-) -> Observation:
+def observation(core: np.ndarray, factors: dict[str, tuple[np.ndarray, np.ndarray]]) -> Observation:
     """An observation whose arrays stay on the host: (values, present) for each Factor type."""
     names = tuple(sorted(factors))
     rows = [part for name in names for part in factors[name]]
-    return from_parts(names, [core, *rows, *([] if image is None else [image])])
+    return from_parts(names, [core, *rows])
 
 
 def from_parts(names: tuple[str, ...], parts: list[Any]) -> Observation:

@@ -37,6 +37,8 @@ def measure(settings: Config, seconds: float = 20.0) -> dict[str, Any]:
     def go_on(steps: int) -> int:
         nonlocal runs
         runs, totals = jax.block_until_ready(advance(hyper, runs, int(np.max(runs.steps)) + steps))
+        if np.asarray(runs.diverged).all():
+            raise BadInput("every run has diverged, so there is no speed to measure")
         return int(np.sum(totals.steps))
 
     return {

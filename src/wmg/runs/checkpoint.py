@@ -30,6 +30,8 @@ from wmg.types import Agent, EnvSpec
 
 FORMAT_VERSION = 2
 """Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
+FORMS = {"release": "one model", "resume": "the state of runs"}
+"""What a file of each form holds."""
 Tree = TypeVar("Tree")
 
 
@@ -84,7 +86,7 @@ def read_header(path: pathlib.Path, form: str) -> dict[str, Any]:
     if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise BadInput(f"{path} has format version {version}; this wmg reads 1 to {FORMAT_VERSION}")
     if actual != form:
-        raise BadInput(f"{path} is a {actual} file, where a {form} file is needed")
+        raise BadInput(f"{path} holds {FORMS.get(actual, actual)}, not {FORMS[form]}")
     return header
 
 
@@ -120,7 +122,9 @@ def save_model(
 def to_half(agent: Agent) -> Agent:
     """The agent with 16-bit weights, to be saved. Loading makes them 32-bit again."""
 
-    def halve(weights: Any) -> np.ndarray:
+    def halve(weights: Any) -> Any:
+        if not eqx.is_inexact_array(weights):
+            return weights
         short = np.asarray(weights).astype(np.float16)
         if not np.isfinite(short).all():
             raise BadInput("a weight of this agent is too large for a number of 16 bits")

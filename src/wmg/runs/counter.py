@@ -13,7 +13,7 @@ def count(file=None) -> Iterator[Callable[[str, int, int], None]]:
     """A function that shows how much of something is done: what, how much, and of how much,
     where 0 means that nobody knows. `COMPILING` is shown until something is done."""
     file = sys.stderr if file is None else file
-    with _counting_bar() if file.isatty() else _counting_lines(file) as show:
+    with _counting_bar(file) if file.isatty() else _counting_lines(file) as show:
         yield show
 
 
@@ -32,14 +32,14 @@ def _counting_lines(file) -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextlib.contextmanager
-def _counting_bar() -> Iterator[Callable[[str, int, int], None]]:
+def _counting_bar(file) -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description:>16}"), BarColumn(bar_width=30))
     amount = TextColumn("{task.completed:,.0f}")
-    with Bar(*columns, amount, console=Console(stderr=True)) as bar:
+    with Bar(*columns, amount, console=Console(file=file)) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:

@@ -17,7 +17,7 @@ from wmg.play import evaluate
 from wmg.play.check import spec_of
 from wmg.play.source import HostSource, play_episodes
 from wmg.runs import checkpoint, hardware
-from wmg.settings import EnvSettings
+from wmg.settings import EnvSettings, require
 from wmg.tools import scores
 from wmg.tools.errors import BadInput
 from wmg.types import Agent, Env, EnvSpec, Observation
@@ -65,13 +65,16 @@ class Model:
 
     def on(self, named: EnvSettings | None, own: Env | HostSource | None = None) -> "Model":
         """The same agent for another environment, whose observations have the same shapes."""
-        spec = spec_of(registry.make_env(named, own))
+        env = registry.make_env(named, own)
+        spec = spec_of(env)
         if (spec.observation, spec.actions) != (self.spec.observation, self.spec.actions):
             raise BadInput(
                 f"the model takes {self.spec.observation} and {self.spec.actions} actions, "
                 f"and the environment has {spec.observation} and {spec.actions}"
             )
-        return Model(self.agent, dataclasses.replace(self.config, env=named), spec, own)
+        model = Model(self.agent, dataclasses.replace(self.config, env=named), spec, own)
+        model.env = env  # as it was asked for, not its held-out form
+        return model
 
     def initial_memory(self) -> Any:
         """The memory with which an episode begins."""
@@ -111,8 +114,12 @@ class Model:
     ) -> Evaluation:
         """How well it plays fresh episodes: the episodes of this test seed are the same for
         every model. Arguments as for `wmg.evaluate`."""
-        if not 2 <= episodes <= 10_000_000:
-            raise BadInput(f"episodes must be from 2 to 10,000,000, got {episodes}")
+        for name, value, least, most in (
+            ("episodes", episodes, 2, 10_000_000),
+            ("seed", seed, 0, 2**31 - 1),
+        ):
+            fits = type(value) is int and least <= value <= most
+            require(fits, name, value, f"a whole number from {least} to {most:,}")
         with hardware.products(self.config.precision):
             test = self.env, self.agent, seed, episodes, greedy
             played = play_episodes(*test, show, thinking)

@@ -69,7 +69,7 @@ class Display:
 def display(file=None) -> Iterator[Display]:
     """A display for one training."""
     file = sys.stderr if file is None else file
-    with _live() if file.isatty() else _lines(file) as made:
+    with _live(file) if file.isatty() else _lines(file) as made:
         yield made
 
 
@@ -99,7 +99,7 @@ def _lines(file) -> Iterator[Display]:
 
 
 @contextlib.contextmanager
-def _live() -> Iterator[Display]:
+def _live(file) -> Iterator[Display]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -109,7 +109,7 @@ def _live() -> Iterator[Display]:
         BarColumn(bar_width=30),
         TextColumn("{task.description}"),
     )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    with Bar(*columns, console=Console(file=file)) as bar:
         task = bar.add_task("", total=None)
         first: Progress | None = None
 

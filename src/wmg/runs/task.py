@@ -7,6 +7,7 @@ The environment is compiled here; `wmg.runs.host_task` is for those on the host.
 import abc
 import functools
 import warnings
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -43,11 +44,14 @@ def rule_for(settings: Config) -> Rule:
 def start_runs(settings: Config, env: Env) -> Run:
     """New runs. Each depends on its own seed alone, never on the batch it is in."""
     seeds = settings.seed + jnp.arange(settings.runs)
-    return _start_all(settings.agent, rule_for(settings), env, seeds)
+    maker = registry.maker_of(settings.agent)
+    return _start_all(settings.agent, maker, rule_for(settings), env, seeds)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _start_all(settings: AgentSettings, rule: Rule, env: Env, seeds: jax.Array) -> Run:
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _start_all(settings: AgentSettings, maker: Any, rule: Rule, env: Env, seeds: jax.Array) -> Run:
+    del maker  # only part of the key of compiled programs
+
     def start(seed: jax.Array) -> Run:
         akey, rkey = jax.random.split(jax.random.key(seed))
         return rule.start(env, registry.make_agent(settings, env.spec, akey), rkey)

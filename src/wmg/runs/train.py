@@ -99,9 +99,7 @@ def from_outside(settings: EnvSettings | None) -> bool:
 def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
     """The task of the settings, in the environment they describe or in the user's own."""
     if isinstance(env, Host | HostEnvs | Sequence):
-        if settings.env is not None:
-            raise BadInput("an environment of your own goes with settings whose env is None")
-        return HostTask(settings, env)
+        return HostTask(settings, registry.make_env(settings.env, env))
     made = registry.make_env(settings.env, env)
     if isinstance(made, HostSource):
         each = [made.copies(settings.batched.envs) for _ in range(settings.runs)]
@@ -115,7 +113,7 @@ def make_task(settings: Config, env: Env | HostSource | OnHost | None) -> Task:
 
 
 def pinned(settings: Config) -> Config:
-    """The settings as a run folder has them: data is named that cannot change any more."""
+    """The settings with each data set under a name that never changes, as a run folder has them."""
     return dataclasses.replace(settings, env=settings.env and settings.env.pinned())
 
 

@@ -66,6 +66,15 @@ def test_a_kernel_is_compiled_once_for_its_sizes(folder, monkeypatch):
     assert library.programs == 3
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(folder, monkeypatch):
+    (folder / "cache").write_text("no folder")
+    library = MadeUp()
+    monkeypatch.setattr(nvrtc, "find_library", lambda: library)
+    for _ in range(2):
+        assert ".version 8.3\n" in nvrtc.compile_ptx(folder, "a.cu", {})
+    assert library.programs == 2
+
+
 def test_sizes_that_do_not_fit_are_said_in_the_words_of_the_source(folder, monkeypatch):
     log = 'a.cu(7): error: static assertion failed with "shared memory"\n1 error detected\n'
     monkeypatch.setattr(nvrtc, "find_library", lambda: MadeUp(log=log))

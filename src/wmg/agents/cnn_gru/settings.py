@@ -23,5 +23,6 @@ class CNNGRUSettings(AgentSettings):
 
     def __post_init__(self):
         require_counts(self, embedding=1, size=1, actor_critic=1)
-        fit = [type(number) is int and 1 <= number <= 4096 for number in self.channels]
-        require(fit == [True] * 3, "channels", self.channels, "three whole numbers from 1 to 4,096")
+        three = isinstance(self.channels, tuple) and len(self.channels) == 3
+        fits = three and all(type(each) is int and 1 <= each <= 4096 for each in self.channels)
+        require(fits, "channels", self.channels, "a tuple of three whole numbers from 1 to 4,096")

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from wmg.agents.heads import ActorCritic, ActorCriticAgent, require_parts
-from wmg.agents.layers import LayerNorm, Linear, relu
+from wmg.agents.layers import LayerNorm, Linear, relu, wide
 from wmg.agents.wmg.memory import Memory
 from wmg.types import Observation, ObservationSpec, Output, Summary
 
@@ -86,17 +86,12 @@ class Attention(eqx.Module):
         (ages,) = self.ages.split(heads)
         asked = query(nodes[:1]).reshape(heads, width)
         table = jnp.asarray(age_table(*nodes.shape), nodes.dtype)
-        scores = _scores(key.pull_back(asked + self.content_bias), nodes)
-        scores += _scores(ages.pull_back(asked + self.age_bias), table)
+        scores = wide("hs,ns->hn", key.pull_back(asked + self.content_bias), nodes)
+        scores += wide("hs,ns->hn", ages.pull_back(asked + self.age_bias), table)
         scores = jnp.where(present, scores * width**-0.5, -jnp.inf)
         weights = jax.nn.softmax(scores).astype(nodes.dtype)
         mixed = self.mix(value(weights @ nodes).reshape(-1))
         return mixed, jax.lax.stop_gradient(weights)
-
-
-def _scores(asked: Float[Array, "heads size"], nodes: Float[Array, "nodes size"]) -> Array:
-    """Products in float32, for sums over them that shorter numbers would spoil."""
-    return jnp.einsum("hs,ns->hn", asked, nodes, preferred_element_type=jnp.float32)
 
 
 def age_table(ages: int, size: int) -> Float[np.ndarray, "ages size"]:

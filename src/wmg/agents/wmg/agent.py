@@ -213,13 +213,11 @@ def with_slots(
     *,
     oldest_age: int | None = None,
     older: Older = "as oldest",
-    floor: int | None = None,
 ) -> WMG:
     """A trained agent with more memory slots than it was trained with.
 
     Ages above `oldest_age` (by default the highest it was trained with) are shown as that
-    age or not at all. Of the slots, `floor` are there from the start, as zeros; by default
-    all or none, as in training.
+    age or not at all. All slots are there from the start, as zeros, or none, as in training.
     """
     embedding = agent.memory_embedding
     if embedding is None:
@@ -234,7 +232,6 @@ def with_slots(
         raise ValueError(f"oldest age must be from 1 to {embedding.oldest}, got {limit}")
     beyond = limit if older == "as oldest" else None
     ages = tuple(age if age <= limit else beyond for age in range(1, slots + 1))
-    if floor is None:
-        floor = slots if embedding.floor else 0
+    floor = slots if embedding.floor else 0
     longer = dataclasses.replace(embedding, shown_ages=ages, floor=floor)
     return eqx.tree_at(lambda a: a.memory_embedding, agent, longer)

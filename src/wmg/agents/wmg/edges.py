@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from wmg.agents.layers import Linear, relu
+from wmg.agents.layers import Linear, relu, wide
 from wmg.agents.wmg.lifetimes import FlexibleMemory
 from wmg.agents.wmg.memory import Memory
 from wmg.agents.wmg.transformer import Transformer, TransformerLayer
@@ -115,17 +115,12 @@ class EdgeLayer(eqx.Module):
         width = x.shape[1] // heads
         q, k, v = self.nodes.qkv(x).reshape(count, 3, heads, width).transpose(1, 2, 0, 3)
         asked = self.asked(x[:start]).reshape(start, heads, -1)
-        scores = _wide("hqd,hkd->hqk", q[:, :start], k) * width**-0.5
-        scores = scores + _wide("qhe,qke->hqk", asked, edges)
+        scores = wide("hqd,hkd->hqk", q[:, :start], k) * width**-0.5
+        scores = scores + wide("qhe,qke->hqk", asked, edges)
         weights = jax.nn.softmax(jnp.where(present, scores, -jnp.inf)).astype(x.dtype)
         mixed = jnp.einsum("hqk,hkd->qhd", weights, v).reshape(start, -1)
         seen = jnp.einsum("hqk,qke->qhe", weights, edges).reshape(start, -1)
         return self.nodes.finish(x[:start] + self.told(seen), mixed), jax.lax.stop_gradient(weights)
-
-
-def _wide(products: str, *operands: Array) -> Array:
-    """Products in float32, for sums over them that shorter numbers would spoil."""
-    return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)
 
 
 def edge_maps(

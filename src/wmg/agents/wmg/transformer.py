@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from wmg.agents.layers import LayerNorm, Linear, relu
+from wmg.agents.layers import LayerNorm, Linear, relu, wide
 
 
 class TransformerLayer(eqx.Module):
@@ -91,11 +91,6 @@ def _nodes_first(x: Float[Array, "parts heads nodes width"]) -> Float[Array, "no
     return x.transpose(2, 0, 1, 3).reshape(x.shape[2], -1)
 
 
-def _wide(products: str, *operands: Array) -> Array:
-    """Products that are summed in float32, also where the operands are bfloat16."""
-    return jnp.einsum(products, *operands, preferred_element_type=jnp.float32)
-
-
 def _weigh(products: Array, present: Array, width: int, like: Array) -> Array:
     """Weights of the nodes, from the products of queries and keys of that width."""
     scores = products * width**-0.5
@@ -105,14 +100,14 @@ def _weigh(products: Array, present: Array, width: int, like: Array) -> Array:
 def _attend_forward(qkv: Array, present: Array, heads: int) -> tuple:
     qkv = _heads_first(qkv, 3, heads)
     q, k, v = qkv
-    weights = _weigh(_wide("hqd,hkd->hqk", q, k), present, q.shape[-1], qkv)
+    weights = _weigh(wide("hqd,hkd->hqk", q, k), present, q.shape[-1], qkv)
     return (_nodes_first((weights @ v)[None]), weights), (qkv, weights)
 
 
 def _attend_backward(heads: int, residuals: tuple, cotangents: tuple) -> tuple:
     (q, k, v), weights = residuals
     dmixed = _heads_first(cotangents[0], 1, heads)[0]
-    dweights = _wide("hqd,hkd->hqk", dmixed, v)
+    dweights = wide("hqd,hkd->hqk", dmixed, v)
     along = (dweights * weights).sum(-1, keepdims=True)
     dscores = (weights * (dweights - along) * q.shape[-1] ** -0.5).astype(weights.dtype)
     turned, weights = (x.transpose(0, 2, 1) for x in (dscores, weights))
@@ -132,7 +127,7 @@ def attend_pooled(
 
     Returns each head's mean of the nodes that are `present`, and the weights, through which no
     gradient flows. `asked` holds the queries, taken back through the keys' weights."""
-    weights = _weigh(_wide("hs,ns->hn", asked, x), present, x.shape[1] // heads, x)
+    weights = _weigh(wide("hs,ns->hn", asked, x), present, x.shape[1] // heads, x)
     return weights @ x, jax.lax.stop_gradient(weights)
 
 

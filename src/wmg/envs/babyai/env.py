@@ -16,6 +16,7 @@ Levels: GoToObj, a single thing; GoToRedBallGrey, a red ball among seven grey th
 Source: section 4.2 of the paper; minigrid 3.2.0.
 """
 
+import typing
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from wmg.envs.babyai.levels import draw
 from wmg.envs.babyai.missions import WORDS
 from wmg.envs.babyai.observe import FORMATS, observe, spec
-from wmg.envs.babyai.settings import LEVELS
+from wmg.envs.babyai.settings import LEVELS, Reward
 from wmg.envs.babyai.vocabulary import ACTIONS, MAX_STEPS, OBJECTS
 from wmg.envs.babyai.world import ABSENT, BabyAIState, Layout, act
 from wmg.envs.scenery import Scenery
@@ -36,7 +37,7 @@ from wmg.hooks import Bounds
 from wmg.tools.draw import Frame
 from wmg.types import Env, EnvSpec, Observation, Step
 
-REWARDS = ("binary", "minigrid")
+REWARDS = typing.get_args(Reward)
 PAID = np.array([1 - 0.9 * (time / MAX_STEPS) for time in range(MAX_STEPS + 1)], np.float32)
 """What minigrid pays for success, by time. Computed in place it would be rounded differently."""
 

@@ -12,6 +12,8 @@ words: minigrid's image, and the numbers of the mission's words (9; 0 where noth
 flat: the vector of 47 with all cells of the image, one-hot, in its midst: 929.
 """
 
+import typing
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -28,6 +30,7 @@ from wmg.envs.babyai.encode import (
     VECTOR,
 )
 from wmg.envs.babyai.missions import THING
+from wmg.envs.babyai.settings import Format
 from wmg.envs.babyai.vocabulary import (
     ACTIONS,
     ARTICLES,
@@ -47,7 +50,7 @@ from wmg.envs.babyai.vocabulary import (
 from wmg.envs.babyai.world import CARRIED, LYING, BabyAIState, ahead_of, seen_from
 from wmg.types import Factors, Observation, ObservationSpec
 
-FORMATS = ("factored", "flat", "image", "flattened", "words")
+FORMATS = typing.get_args(Format)
 
 MIDDLE, NEAR = VIEW // 2, VIEW - 1
 """The column and the row of the view that the agent is in."""

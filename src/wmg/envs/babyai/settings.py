@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal
 
 from wmg.settings import EnvSettings, require_choices
 
+Format = Literal["factored", "flat", "image", "flattened", "words"]
+Reward = Literal["binary", "minigrid"]
 Level = Literal[
     "GoToObj",
     "GoToRedBallGreyBoxes",
@@ -26,10 +28,10 @@ class BabyAISettings(EnvSettings):
 
     level: Level = "GoToObj"
     """GoToRedBallGreyBoxes is the paper's GoToRedBallGrey: today's has other grey things too."""
-    observation: Literal["factored", "flat", "image", "flattened", "words"] = "factored"
+    observation: Format = "factored"
     """Core and Factors; one vector of the whole view; the 7x7x3 image and a vector; or the
     Factors padded and appended to the Core; or the image and the words of the mission."""
-    reward: Literal["binary", "minigrid"] = "binary"
+    reward: Reward = "binary"
     """1 for success, or less the longer it took, as minigrid pays."""
 
     def __post_init__(self):

@@ -10,6 +10,7 @@ rgb: an image of 10x10x3, a pixel for each cell, from 0 to 1, and the same Core.
 
 import functools
 import itertools
+import typing
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt8
 
+from wmg.envs.sokoban.settings import Format
 from wmg.envs.sokoban.world import (
     ACTIONS,
     BOX,
@@ -30,7 +32,7 @@ from wmg.envs.sokoban.world import (
 )
 from wmg.types import Factors, Observation, ObservationSpec
 
-FORMATS = ("factored", "planes", "rgb")
+FORMATS = typing.get_args(Format)
 CELLS = "cells"
 """The name of the Factors."""
 MARKS = 7

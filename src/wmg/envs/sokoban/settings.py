@@ -6,6 +6,12 @@ from typing import ClassVar, Literal
 from wmg.settings import EnvSettings, is_finite, require, require_choices, require_counts
 from wmg.tools.errors import BadInput
 
+Format = Literal["factored", "planes", "rgb"]
+SIZE = 10
+"""Height and width of Boxoban's boards."""
+CELLS = 57
+"""The most cells that are not walls on a board of Boxoban."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SokobanSettings(EnvSettings):
@@ -18,9 +24,9 @@ class SokobanSettings(EnvSettings):
     levels: str = "train"
     """train, valid or test (Boxoban's if imported, else the package's), the name of a bank
     (wmg data list shows them), or a text file."""
-    observation: Literal["factored", "planes", "rgb"] = "factored"
+    observation: Format = "factored"
     """Core and Factors; or an image of the board, 4 planes or 3 colours, and a vector."""
-    bound: int = 10
+    bound: int = SIZE
     """Largest height and width of a board; a model fits the bound it was trained with."""
     cells: int | None = None
     """Largest number of cells that are not walls (default: all inside the border). Fewer are
@@ -44,8 +50,9 @@ class SokobanSettings(EnvSettings):
         return f"{self.title}, levels {self.levels}"
 
     def held_out(self) -> "SokobanSettings":
-        """Levels that nothing is trained on."""
-        return dataclasses.replace(self, levels="test")
+        """Levels that nothing is trained on; the same levels where those do not fit."""
+        fits = self.bound >= SIZE and (self.cells is None or self.cells >= CELLS)
+        return dataclasses.replace(self, levels="test") if fits else self
 
     def pinned(self) -> "SokobanSettings":
         """The very levels: a split means others once Boxoban has been imported."""
