@@ -44,7 +44,7 @@ def run(args: list[str]) -> int:
     if len(names) != 2 and not helped:
         raise BadInput(f"name two models to compare, got {len(names)}")
     names = names if len(names) == 2 else ["random", "random"]
-    everything = "--all-runs" in args
+    everything = bool({"--all-runs", "--all_runs"} & set(args))
     sides = [find_side(name, args, everything) for name in names]
     learning = [side for side in sides if side[1].agent.learns]
     shown = (learning or sides)[0][2]
