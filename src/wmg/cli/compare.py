@@ -7,10 +7,9 @@ import sys
 from typing import Any
 
 from wmg.cli.eval import describe_difference, showing
-from wmg.cli.models import find_model
+from wmg.cli.models import find_model, kind
 from wmg.cli.options import parse
 from wmg.cli.start import remark_on, split_names
-from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.settings import EnvSettings
 from wmg.tools import scores as score_text
 from wmg.tools.errors import BadInput
@@ -90,13 +89,6 @@ def check_kinds(names: list[str], learning: list[tuple], options: CompareOptions
         raise BadInput(f"{names[0]} plays {kinds[0]} and {names[1]} plays {kinds[1]}")
     if len({env for _, _, env in learning}) > 1:
         print(f"both play the environment of {names[0]}: {options.env}", file=sys.stderr)
-
-
-def kind(env: Any) -> str:
-    """Which environment the settings are about, whatever their numbers."""
-    if isinstance(env, OutsideEnvSettings):
-        return env.label
-    return type(env).__name__.removesuffix("Settings")
 
 
 def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> tuple[Any, str]:
