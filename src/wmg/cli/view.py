@@ -24,7 +24,8 @@ class ViewOptions:
     run: int | None = None
     """Which run of a run folder (default: the best)."""
     seed: int = 0
-    """First episode; N is episode N of `wmg eval`, except in Sokoban."""
+    """First episode; N is episode N of `wmg eval`, except in Sokoban. Of an environment that runs
+    in Python, only the start and greedy actions are the same."""
     greedy: bool = False
     """Take the most likely action instead of sampling."""
     export: pathlib.Path | None = None
