@@ -46,7 +46,7 @@ NEVER = {
 }
 """What modules know each other through `types` alone."""
 WINDOW_MAY = {f"wmg.agents.layers{name}" for name in ("", ".Linear", ".Blocks")}
-NUMPY_ONLY = ("wmg.tools.stats", "wmg.tuner.dgd", "wmg.tuner.posterior")
+NUMPY_ONLY = ("wmg.tuner.dgd", "wmg.tuner.posterior")
 PUBLISHED_WITH = "from . import dgd"
 """The sampler imports the algorithm so: the two files work wherever they are put together."""
 WITHOUT_JAX = ["wmg.config", "wmg.registry", "wmg.settings", "wmg.paper"]

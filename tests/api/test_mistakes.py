@@ -10,6 +10,7 @@ from wmg.play.vectorised import Vectorised
 
 gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
+from gymnasium.envs.registration import EnvSpec  # noqa: E402
 from gymnasium.vector import SyncVectorEnv  # noqa: E402
 
 from wmg.interop import outside  # noqa: E402
@@ -77,7 +78,7 @@ class NotFinite(Right):
 
 
 class TooLong(Right):
-    max_steps = 3
+    spec = EnvSpec("TooLong-v0", max_episode_steps=3)
 
 
 class NoText(Right):

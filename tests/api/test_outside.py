@@ -1,9 +1,11 @@
 """Environments of Gymnasium, by ID and by class, from the command line and from Python."""
 
 import dataclasses
+import importlib
 import json
 import sys
 
+import gymnasium
 import numpy as np
 import own
 import pytest
@@ -73,6 +75,8 @@ def test_agents_of_two_outside_environments_are_not_compared(folder, capsys, tmp
     code, out, err = tiny.command(capsys, "compare", folder, tmp_path / "bag.safetensors")
     assert (code, out) == (2, "") and err.count("\n") == 1
     assert "plays CartPole-v1 and " in err and err.endswith("plays own:make_bag\n")
+    code, out, err = tiny.command(capsys, "view", folder, "--versus", tmp_path / "bag.safetensors")
+    assert (code, out) == (2, "") and err.endswith("plays another environment than CartPole-v1\n")
 
 
 def test_it_is_shown(folder, capsys, tmp_path):
@@ -204,6 +208,21 @@ def test_the_scale_of_rewards_is_that_of_discounted_returns_within_an_episode(mo
     source = outside.adapt(toy.Toy, "walk")
     returns = [10 + 0.99 * 10, 10, 10]
     assert defaults.reward_scale(source) == float(f"{1 / np.std(returns):.1g}") == 0.2
+
+
+class OfNoUse(toy.Toy):
+    """A walk with an attribute that has the name of minigrid's limit, but another meaning."""
+
+    max_steps = 2
+
+
+def test_the_limit_of_steps_is_the_specs_or_minigrids_own():
+    assert outside.adapt(OfNoUse, "walk").spec.max_steps == outside.UNLIMITED
+    limited = gymnasium.make("CartPole-v1", max_episode_steps=7)
+    assert outside.adapt(limited, "cart").spec.max_steps == 7
+    empty = importlib.import_module("minigrid.envs").EmptyEnv
+    own = type("Own", (empty,), {"__module__": "own"})
+    assert outside.adapt(lambda: own(size=5, max_steps=9), "empty").spec.max_steps == 9
 
 
 def test_the_package_of_an_id_is_imported_where_it_is_installed(tmp_path, monkeypatch):

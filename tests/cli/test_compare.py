@@ -63,6 +63,7 @@ def test_all_runs_of_two_folders_are_compared_by_their_means(capsys, tmp_path):
         ("random", "random", "--episodes=1"): "episodes must be from 2 to 100,000, got 1",
         ("random", "random", "--test-seed=-1"): "test_seed must be from 0",
         ("random", "random", "--all-runs"): "random is not one",
+        ("random", "random", "--all_runs"): "random is not one",
         ("random", "none.safetensors"): "none.safetensors",
     }.items(),
     ids=str,

@@ -64,6 +64,7 @@ START = Example(Inner(), Inner(0, 9), "x")
         (["--some_words", "b", "c"], {"some_words": ("b", "c")}),
         (["--some-words=a_b"], {"some_words": ("a_b",)}),
         (["--pair", "-1", "-.5"], {"pair": (-1.0, -0.5)}),
+        (["--pair", "-1e-05", "-2E3"], {"pair": (-1e-05, -2000.0)}),
         (["--from", "a/b"], {"from_": pathlib.Path("a/b")}),
         (["--from=--x=y"], {"from_": pathlib.Path("--x=y")}),
         (["--limit", "-1"], {"limit": -1}),

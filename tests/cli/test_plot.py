@@ -50,6 +50,16 @@ def test_the_figure_names_each_folder_and_says_what_the_band_is(folders, capsys,
     assert words == ["mean over runs", "±1 standard deviation over runs"]
 
 
+def test_folders_with_the_same_last_part_have_their_own_curves(folders, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plots, "save", lambda figure, path: drawn.append(figure))
+    for name in ("a", "b"):
+        shutil.copytree(folders / name, folders / "again" / name)
+    assert tiny.command(capsys, "plot", "a", "again/a", "b")[0] == 0
+    texts = {text.get_text() for text in drawn[0].axes[0].texts}
+    assert texts == {"a, 2 runs", "again/a, 2 runs", "b, 2 runs (1/2 runs)"}
+
+
 @pytest.mark.parametrize("name", ["new/curves.png", "curves.svg"])
 def test_a_figure_is_written_once_and_is_the_same_each_time(folders, capsys, name):
     assert tiny.command(capsys, "plot", "a", "b", "--out", name)[0] == 0
@@ -66,6 +76,7 @@ def test_a_figure_is_written_once_and_is_the_same_each_time(folders, capsys, nam
     {
         (): "name the run folders whose curves are drawn",
         ("a", "a"): "a is named twice",
+        ("a", "b", "./a/"): "a is named twice",
         ("a", "none"): "none",
         ("a", "--out=a.pdf"): "a figure's name must end in .png or .svg, got 'a.pdf'",
     }.items(),

@@ -149,6 +149,10 @@ BAD = {
     "patience": (["tune", "worker", "s", "--patience=nan"], "patience must be from 0 to"),
     "beat": ([*CREATE, "--beat=99999999999"], "beat must be from 1 to 1,000,000,000"),
     "twice": (["tune", "best", "s", "s"], "s is named twice: its runs would count twice"),
+    "a picture": (
+        ["tune", "status", "s", "--plot=s.pdf"],
+        "a figure's name must end in .png or .svg, got 's.pdf'",
+    ),
     "status too early": (["tune", "status", "s"], "tune.db: make it with wmg tune create"),
     "best too early": (["tune", "best", "s"], "tune.db: make it with wmg tune create"),
     "final too early": (["tune", "final", "s"], "tune.db: make it with wmg tune create"),

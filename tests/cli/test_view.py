@@ -61,7 +61,7 @@ def test_a_page_and_a_video_are_written(capsys, tmp_path):
         (["pathfinding-wmg", "--env.pattern", "5"], "does not fit the observations"),
         (
             ["random", "--versus", "babyai-level1-wmg"],
-            "babyai-level1-wmg plays another environment than pathfinding",
+            "babyai-level1-wmg plays another environment than Pathfinding",
         ),
         (["random", "--env.level", "GoToObj", "--versus", "depth-1"], "only plays Pathfinding"),
     ],

@@ -433,6 +433,20 @@ def test_each_environment_may_have_its_own_seed():
             env.reset(seed=wrong)
 
 
+def test_a_list_of_seeds_begins_the_episodes_of_single_environments():
+    seeds = [3, 4, 2**32]
+    env = gymnasium.make_vec(OBJECT, num_envs=LANES)
+    copies = SyncVectorEnv([lambda: gymnasium.make(OBJECT)] * LANES)
+    seen, infos = env.reset(seed=seeds)
+    assert_same(seen, copies.reset(seed=seeds)[0])
+    single = gymnasium.make(OBJECT)
+    for lane, seed in enumerate(seeds):
+        shown, info = single.reset(seed=seed)
+        np.testing.assert_array_equal(seen["core"][lane], shown["core"])
+        np.testing.assert_array_equal(seen["objects"][lane], shown["objects"])
+        assert infos["mission"][lane] == info["mission"]
+
+
 def test_wrappers_of_batches_work_in_the_modes_that_they_take():
     wrappers = gymnasium.wrappers.vector
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED):

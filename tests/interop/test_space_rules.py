@@ -23,6 +23,12 @@ def mapped(space, action=TWO, **given):
     return map_spaces(space, action, **given)
 
 
+def full_range(kind):
+    """A Box of all numbers that the type has."""
+    limits = np.iinfo(kind)
+    return spaces.Box(limits.min, limits.max, (9, 9), kind)
+
+
 def refused(*args, **given):
     with pytest.raises(BadInput) as error:
         map_spaces(*args, **given)
@@ -49,6 +55,8 @@ def refused(*args, **given):
         (spaces.Box(-1, 1, (3, 3)), {"": "factors presence=3"}, "a column from 0 to 2, got 3"),
         (spaces.Box(-1, 1, (3, 3)), {"": "factors most=2"}, "always has 3 rows"),
         (spaces.Box(0, 255, (9, 9), np.uint8), {"": "grid"}, "'grid values=8'"),
+        (full_range(np.int64), {"": "grid"}, "18446744073709551616 values in a cell"),
+        (full_range(np.uint64), {"": "grid"}, "18446744073709551616 values in a cell"),
         (spaces.Box(0, 255, (9, 9), np.uint8), {"": "grid values=8/8"}, "must be 1 numbers"),
         (
             {"x": spaces.Box(-1, 1, (3, 4)), "x_mask": spaces.MultiBinary(2)},

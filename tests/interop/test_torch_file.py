@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from interop import pth
 from interop.pth import state_code, tensor_code
+from tiny import time_limit
 
 from wmg.interop import torch_file
 from wmg.tools.errors import BadInput
@@ -172,6 +173,13 @@ def test_a_written_file_is_read_back_or_torch_is_asked_for(tmp_path):
         np.testing.assert_array_equal(theirs[name].numpy(), array)
     with pytest.raises(BadInput, match="cannot be written"):
         torch_file.write_pth(tmp_path / "no" / "out.pth", TENSORS)
+
+
+def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
+    with open(tmp_path / "model.pth", "wb") as file:
+        file.truncate(1 << 40)
+    with time_limit(1), pytest.raises(BadInput, match=r"model\.pth is too large"):
+        torch_file.read_pth(tmp_path / "model.pth")
 
 
 def test_a_pickle_of_too_many_objects_is_refused(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from wmg.paper.targets import TARGETS
 from wmg.play import evaluate, level_test
 from wmg.runs import folder_logs, models
 from wmg.runs.progress import Display
+from wmg.tools import machine
 from wmg.tools.errors import BadInput
 
 CONFIG = tiny.settings(env=PathfindingSettings(nodes=3), steps=96, report_every=8)
@@ -446,6 +447,28 @@ def test_a_measured_value_is_not_replaced_either(tmp_path):
         assert before.items() <= after.items()
     found = sorted(tmp_path.rglob("result.json"))
     assert [file.parent.name for file in found] == ["again-01", "wmg"]
+
+
+def test_a_speed_of_another_precision_is_measured_beside_what_is_there(tmp_path, monkeypatch):
+    def speed(cell, scale):
+        precision = scale.precision or "float32"
+        return {"value": 9.0, "precision": precision, "hardware": machine.describe()}
+
+    monkeypatch.setitem(reproduce.MEASURES, "speed", speed)
+    target = dataclasses.replace(TARGET, measure="speed", claims=())
+    with tiny.made_for("gpu"):
+        assert run(tmp_path, target=target) and run(tmp_path, target=target)
+        with pytest.raises(BadInput, match="has precision = 'float32', not 'tf32': run it beside"):
+            run(tmp_path, target=target, precision="tf32")
+        for precision in ("tf32", "float32"):
+            assert run(tmp_path, target=target, precision=precision, again=True)
+    found = sorted(tmp_path.rglob("again-*/result.json"))
+    assert [result_file.read(file)["command"] for file in found] == [
+        f"wmg reproduce small --cells wmg --precision {precision} --again"
+        for precision in ("tf32", "float32")
+    ]
+    with tiny.made_for("cpu"):  # which computes in float32 in either case
+        assert not reproduce.other_precision(found[1], target, "wmg", Scale(precision="tf32"))
 
 
 def test_runs_go_on_until_they_pass_on_the_coarsest_grid(tmp_path):

@@ -102,6 +102,14 @@ def test_more_agents_than_colours_can_be_drawn(tmp_path):
     draw(tmp_path / "a.png", {f"agent {i}": some_curve(1, seed=i) for i in range(9)})
 
 
+def test_dollar_signs_are_written_as_they_are(tmp_path):
+    plots.learning_curves(
+        {"run_$x^$": some_curve(1)}, tmp_path / "a.svg", title=r"$\frac$", ylabel="Score"
+    )
+    written = (tmp_path / "a.svg").read_text()
+    assert "<!-- run_$x^$ -->" in written and r"<!-- $\frac$ -->" in written
+
+
 def test_spread_is_that_of_the_finite_runs():
     scores = np.array([[1, 2, 7, nan], [3, nan, nan, nan], [8, 5, nan, nan]])
     mean, deviation, alive = plots.spread(scores)

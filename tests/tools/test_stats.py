@@ -218,7 +218,17 @@ def test_intervals_of_paired_rates_cover_the_true_difference_as_often_as_they_sa
     [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)],
 )
 def test_students_quantile_is_that_of_the_tables(freedom, tabled):
-    assert stats.student_quantile(freedom) == pytest.approx(tabled, rel=0.01)
+    assert stats.student_quantile(freedom) == pytest.approx(tabled, abs=0.0006)
+
+
+@pytest.mark.parametrize("freedom, quantile", [(1.5, 6.0167), (2.5, 3.5747), (4.41, 2.6775)])
+def test_students_quantile_holds_95_percent_of_the_density_at_fractional_degrees(freedom, quantile):
+    found = stats.student_quantile(freedom)
+    assert found == pytest.approx(quantile, abs=1e-4)
+    at = np.linspace(0, found, 100_001)
+    scale = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+    density = scale * (1 + at**2 / freedom) ** (-(freedom + 1) / 2)
+    assert 2 * np.trapezoid(density, at) == pytest.approx(0.95, abs=1e-7)
 
 
 def test_paired_means_by_hand():
@@ -226,7 +236,7 @@ def test_paired_means_by_hand():
     error = math.sqrt(5 / 3) / 2
     assert found["difference"] == 2.5
     half = 3.182 * error
-    assert found["interval"] == pytest.approx([2.5 - half, 2.5 + half], rel=0.02)
+    assert found["interval"] == pytest.approx([2.5 - half, 2.5 + half], rel=0.001)
     assert found["p_value"] == pytest.approx(2 / 16, abs=0.02)  # two of 16 choices of sign
 
 
@@ -236,5 +246,5 @@ def test_unpaired_means_by_hand():
     scale = 2 / one.std(ddof=1)
     found = stats.unpaired_means(scale * one + 10, scale * other)
     assert found["difference"] == pytest.approx(10)
-    assert found["interval"][1] - 10 == pytest.approx(2.678 * math.sqrt(5), rel=0.01)
+    assert found["interval"][1] - 10 == pytest.approx(2.678 * math.sqrt(5), rel=0.001)
     assert found["p_value"] == stats.rank_test(scale * one + 10, scale * other)

@@ -11,6 +11,8 @@ from wmg import paper
 from wmg.agents.cnn_gru.settings import CNNGRUSettings
 from wmg.agents.gru.settings import GRUSettings
 from wmg.agents.wmg.settings import WMGSettings
+from wmg.cli.options import parse
+from wmg.cli.train import TrainOptions
 from wmg.config import Config
 from wmg.envs.babyai.settings import BabyAISettings
 from wmg.envs.sokoban.settings import SokobanSettings
@@ -100,6 +102,14 @@ def test_options_name_every_value_once():
     assert words == [
         "--agent.channels", "12", "40", "64", "--hyper.entropy", "0.1", "--t-max", "16",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_command_line_reads_the_options_of_a_setting_that_is_true_or_false(shared):
+    changed = space.apply(SETTINGS, {"shared_heads": shared, "learning_rate": 1e-5})
+    words = space.options(changed, ["shared_heads", "learning_rate"])
+    other = space.apply(SETTINGS, {"shared_heads": not shared})
+    assert parse(TrainOptions, words, "wmg train", config=other) == TrainOptions(changed)
 
 
 def test_numbers_of_the_learning_rule_are_no_shapes():

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 import toy
+from tiny import time_limit
 
 import wmg
 from wmg.config import Config
@@ -63,6 +64,13 @@ def test_an_episode_is_that_of_an_evaluation():
         while not track.over:
             track.act(len(track.steps) - 1, None, ())
         assert len(track.steps) - 1 == played.length[number]
+
+
+@pytest.mark.parametrize("number", [10_000_000, 2**31 - 20_001])
+def test_an_episode_beyond_those_of_an_evaluation_is_refused_at_once(number):
+    player, _ = make()
+    with time_limit(5), pytest.raises(BadInput, match="of walk must be from 0 to 9,999,999, got"):
+        Track(player, number)
 
 
 def test_an_episode_scored_by_its_return_ends_and_is_neither_solved_nor_failed():

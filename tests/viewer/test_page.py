@@ -323,6 +323,22 @@ def test_a_memo_stays_off_while_the_agent_goes_on(live):
     assert page.locator(".off").count() == 0
 
 
+def test_another_move_from_an_earlier_step_is_asked_about_anew(live):
+    page, behind = live("babyai")
+    press(page, *"lll")
+    page.locator(".node[data-node='1']").click()
+    settle(page)
+    abandoned = policy(page)
+    taken = behind.tracks[0].steps[2].action
+    page.locator("body").click(position={"x": 2, "y": 2})
+    press(page, "j")
+    page.locator(f".action:not([data-action='{taken}'])").first.click()
+    page.wait_for_selector("body[data-time='3'][data-busy=false]")
+    expected = behind.tracks[0].think(3, (1,)).policy
+    assert np.abs(np.subtract(abandoned, expected)).max() > 1e-3
+    np.testing.assert_allclose(policy(page), expected, atol=1e-5)
+
+
 def test_a_factor_can_be_switched_off(live):
     page, behind = live("sokoban")
     page.locator(".node[data-node='3']").click()
@@ -550,6 +566,8 @@ def test_an_exported_page_works_from_a_file_without_network(visit, tmp_path):
     np.testing.assert_allclose(policy(page), recorded[0].tracks[0][4].thought.policy, atol=1e-5)
     press(page, "n")
     assert page.locator("#title").inner_text().endswith("seed 1") and time_of(page) == 0
+    told = page.locator("#keys").text_content()
+    assert "to the last step" in told and "let the agent choose" not in told
     press(page, "ArrowRight", "Space")
     assert time_of(page) == 0  # nobody is there to make a move
     press(page, "End")

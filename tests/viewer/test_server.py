@@ -185,6 +185,14 @@ def test_a_port_in_use_is_one_sentence():
             server.listening(server.LOOPBACK, port).__enter__()
 
 
+@pytest.mark.parametrize("host", ["nonsense.invalid", "8.8.8.8", "::1", "a" * 70])
+def test_where_the_host_is_wrong_no_other_port_is_advised(host):
+    with pytest.raises(BadInput) as error:
+        server.listening(host, 0).__enter__()
+    assert str(error.value).startswith(f"cannot listen on {host}:0 (")
+    assert str(error.value).endswith("): --host must be an IPv4 address or name of this machine")
+
+
 def test_answers_on_a_connection_that_stays_open_are_sent_at_once(address):
     """And not held back until the client confirms what came before, which takes 40 ms."""
     page = {"Origin": f"http://{address.netloc}", "Content-Type": "application/json"}

@@ -7,10 +7,9 @@ import sys
 from typing import Any
 
 from wmg.cli.eval import describe_difference, showing
-from wmg.cli.models import find_model
+from wmg.cli.models import find_model, kind
 from wmg.cli.options import parse
 from wmg.cli.start import remark_on, split_names
-from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.registry import NOT_NAMED
 from wmg.settings import EnvSettings
 from wmg.tools import scores as score_text
@@ -45,7 +44,7 @@ def run(args: list[str]) -> int:
     if len(names) != 2 and not helped:
         raise BadInput(f"name two models to compare, got {len(names)}")
     names = names if len(names) == 2 else ["random", "random"]
-    everything = "--all-runs" in args
+    everything = bool({"--all-runs", "--all_runs"} & set(args))
     sides = [find_side(name, args, everything) for name in names]
     learning = [side for side in sides if side[1].agent.learns]
     shown = (learning or sides)[0][2]
@@ -91,13 +90,6 @@ def check_kinds(names: list[str], learning: list[tuple], options: CompareOptions
         raise BadInput(f"{names[0]} plays {kinds[0]} and {names[1]} plays {kinds[1]}")
     if len({env for _, _, env in learning}) > 1:
         print(f"both play the environment of {names[0]}: {options.env}", file=sys.stderr)
-
-
-def kind(env: Any) -> str:
-    """Which environment the settings are about, whatever their numbers."""
-    if isinstance(env, OutsideEnvSettings):
-        return env.label
-    return type(env).__name__.removesuffix("Settings")
 
 
 def play(agents: list[Any], config: Any, options: CompareOptions, show: Any) -> tuple[Any, str]:

@@ -16,9 +16,6 @@ from wmg.tools.errors import BadInput
 if TYPE_CHECKING:
     from wmg.runs.model import Model
 
-RELEASED_HEADS = 6
-"""Attention heads of the authors' released Pathfinding models, which come without settings."""
-
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
@@ -101,7 +98,7 @@ def read_theirs(source: pathlib.Path, options: ConvertOptions) -> "Model":
     if options.settings is not None:
         settings, agent = official.load(source, options.settings)
         return Model(agent, settings, registry.make_env(settings.env, shapes_only=True).spec)
-    heads = RELEASED_HEADS if options.heads is None else options.heads
+    heads = official.RELEASED_HEADS if options.heads is None else options.heads
     settings, agent = official.load(source, heads=heads)
     if options.heads is None and settings.agent.name == "wmg":
         print(f"assuming {heads} attention heads; if not so, give --heads or --settings")

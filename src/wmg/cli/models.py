@@ -9,6 +9,7 @@ from typing import Any
 from wmg import registry
 from wmg.cli.start import option_value, prepare_jax
 from wmg.config import Config
+from wmg.envs.outside.settings import OutsideEnvSettings
 from wmg.envs.pathfinding.settings import PathfindingSettings
 from wmg.settings import EnvSettings
 from wmg.tools.errors import BadInput
@@ -48,6 +49,13 @@ def named_env(args: list[str]) -> EnvSettings:
     kinds = [registry.settings_class(EnvSettings, name) for name in registry.ENVS]
     fits = [k for k in kinds if options <= {field.name for field in dataclasses.fields(k)}]
     return (fits or [PathfindingSettings])[0]()
+
+
+def kind(env: Any) -> str:
+    """Which environment the settings are about, whatever their numbers."""
+    if isinstance(env, OutsideEnvSettings):
+        return env.label
+    return type(env).__name__.removesuffix("Settings")
 
 
 def remark_on_folder(name: str, run: int | None = None) -> None:

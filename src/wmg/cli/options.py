@@ -38,6 +38,7 @@ def parse(kind: type[Options], args: list[str], usage: str, **defaults: Any) -> 
         allow_abbrev=False,
         exit_on_error=False,
     )
+    parser._negative_number_matcher = re.compile(r"-\.?\d")  # Python 3.14's: -1e-05 is a number
     options = list(add_options(parser, kind, defaults))
     known = {flag: option for option in options for flag in option.option_strings}
     args = [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), arg) for arg in args]

@@ -30,7 +30,8 @@ def run(args: list[str]) -> int:
     options = parse(PlotOptions, args, "wmg plot FOLDER ...")
     if not folders:
         raise BadInput("name the run folders whose curves are drawn")
-    if repeated := {name for name in folders if folders.count(name) > 1}:
+    paths = [pathlib.Path(name) for name in folders]
+    if repeated := [path for path in paths if paths.count(path) > 1]:
         raise BadInput(f"{min(repeated)} is named twice")
     from wmg.tools import plots
 
@@ -40,7 +41,8 @@ def run(args: list[str]) -> int:
         plots.check_format(out)
     curves = {name: read_curve(pathlib.Path(name)) for name in folders}
     if out is not None:
-        labelled = {f"{label(name)}, {count(len(c.scores))}": c for name, c in curves.items()}
+        each = zip(labels(folders), curves.values(), strict=True)
+        labelled = {f"{label}, {count(len(c.scores))}": c for label, c in each}
         ylabel = scores.axis(common_metric(folders))
         plots.learning_curves(labelled, out, title=options.title, ylabel=ylabel)
     if options.json:
@@ -76,9 +78,11 @@ def read_curve(folder: pathlib.Path) -> Any:
     return plots.Curve(steps, scores)
 
 
-def label(name: str) -> str:
-    """A folder's name as a figure can show it."""
-    return pathlib.Path(name).name.encode(errors="replace").decode() or name
+def labels(folders: list[str]) -> list[str]:
+    """What a figure calls the folders: the last parts of their names, if those are different."""
+    last = [pathlib.Path(name).name or name for name in folders]
+    chosen = last if len(set(last)) == len(last) else folders
+    return [name.encode(errors="backslashreplace").decode() for name in chosen]
 
 
 def count(runs: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from wmg.cli.options import parse
-from wmg.cli.start import find_config, prepare_jax, require_new, split_name
+from wmg.cli.start import find_config, prepare_jax, require_new, split_name, split_names
 from wmg.config import Config
 from wmg.tools import files
 from wmg.tools.errors import BadInput
@@ -116,7 +116,7 @@ class StatusOptions:
     watch: float | None = None
     """Repeat every this many seconds until it ends."""
     plot: pathlib.Path | None = None
-    """Also draw the search into this PNG file."""
+    """Also draw the search into this .png or .svg file."""
     json: bool = False
     """Print as JSON."""
 
@@ -319,7 +319,11 @@ def status(args: list[str]) -> int:
     options = parse(StatusOptions, args, "wmg tune status STUDY")
     check_counts(options, watch=0)
     require_new(options.plot)
+    from wmg.tools import plots
     from wmg.tuner import report, study
+
+    if options.plot:
+        plots.check_format(options.plot)
 
     with study.opened(options.storage, name) as shared:
         for found in snapshots(shared, options.watch):
@@ -363,12 +367,8 @@ def best(args: list[str]) -> int:
 
 def all_studies(args: list[str], command: str) -> tuple[list[str], list[str]]:
     """The names of the studies that a command is about."""
-    name, rest = one_study(args, command)
-    names = [name]
-    while rest and not rest[0].startswith("-"):
-        name, rest = one_study(rest, command)
-        names.append(name)
-    return names, rest
+    one_study(args, command)  # refuses none
+    return split_names(args)
 
 
 def final(args: list[str]) -> int:

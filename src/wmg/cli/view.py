@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from wmg.cli.models import find_model, remark_on_folder
+from wmg.cli.models import find_model, kind, remark_on_folder
 from wmg.cli.options import parse
 from wmg.cli.start import require_new, split_name
 from wmg.settings import EnvSettings
@@ -24,7 +24,8 @@ class ViewOptions:
     run: int | None = None
     """Which run of a run folder (default: the best)."""
     seed: int = 0
-    """First episode; N is episode N of `wmg eval`, except in Sokoban."""
+    """First episode; N is episode N of `wmg eval`, except in Sokoban. Of an environment that runs
+    in Python, only the start and greedy actions are the same."""
     greedy: bool = False
     """Take the most likely action instead of sampling."""
     export: pathlib.Path | None = None
@@ -113,9 +114,9 @@ def find_rival(options: ViewOptions) -> Any:
     agent, settings = models.find(options.versus)
     remark_on_folder(options.versus)
     baseline = not settings.agent.learns
-    same = settings.env is not None and settings.env.name == options.env.name
+    same = settings.env is not None and kind(settings.env) == kind(options.env)
     if not baseline and not same:
-        raise BadInput(f"{options.versus} plays another environment than {options.env.name}")
+        raise BadInput(f"{options.versus} plays another environment than {kind(options.env)}")
     env = options.env
     observation = getattr(settings.env, "observation", None)
     if not baseline and observation is not None:

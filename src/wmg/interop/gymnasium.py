@@ -33,6 +33,7 @@ from wmg.types import Env, Observation, ObservationSpec, Step
 try:
     import gymnasium
     from gymnasium import spaces
+    from gymnasium.utils import seeding
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
@@ -135,7 +136,8 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         """New episodes everywhere, or in the environments of `reset_mask` in the options.
 
         One seed serves the whole batch. With a list, each seed decides the episode that begins in
-        its environment, and all of them what follows; None stands for no seed.
+        its environment, as it does in a `GymEnv`, and all of them what follows; None stands for no
+        seed.
         """
         _refuse_fork()
         mask = self._read_mask((options or {}).get("reset_mask"))
@@ -150,8 +152,9 @@ class GymVectorEnv(VectorEnv[Seen, Any, np.ndarray]):
         if seeds is None:
             self._key, state, observation = _reset(self.batch, self._key)
         else:
-            given = [self.np_random.integers(2**32) if one is None else one for one in seeds]
-            state, observation = _reset_each(self.batch.env, np.array(given, np.uint32))
+            each = [self.np_random if one is None else seeding.np_random(one)[0] for one in seeds]
+            drawn = np.array([one.integers(2**32) for one in each], np.uint32)
+            state, observation = _reset_each(self.batch.env, drawn)
         if mask is None:
             mask = np.ones(self.num_envs, bool)
             self._state, self._seen = state, to_numpy(observation)
@@ -325,8 +328,9 @@ def _step_all(
 
 
 @jax.jit
-def _reset_each(env: Env, seeds: Any) -> tuple[Any, Observation]:
-    return jax.vmap(lambda seed: env.reset(jax.random.key(seed)))(seeds)
+def _reset_each(env: Env, drawn: Any) -> tuple[Any, Observation]:
+    """The starts of single environments whose generators drew these numbers."""
+    return jax.vmap(lambda number: _reset(env, jax.random.key(number))[1:])(drawn)
 
 
 @jax.jit

@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from wmg.interop.space_parts import MASKS
 from wmg.play.check_spec import check_spec
 from wmg.play.own_code import run_own
 from wmg.tools.errors import BadInput, quote
@@ -36,8 +37,6 @@ LARGEST_FLAT = 1024
 LONGEST = 10_000
 """Steps after which an episode is truncated if nothing says how long it may be."""
 Observe = Callable[[Any], Observation]
-MASKS = ("_mask", "_present")
-"""How the name of a mask ends."""
 
 
 class GymnaxState(eqx.Module):

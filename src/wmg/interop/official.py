@@ -45,6 +45,8 @@ MEMO = "memo_creation_layer.layer"
 OBSERVATION = "obs_emb.layer"
 HEAD = "actor_critic_layers"
 LAYER = "tfm.layers.{}"
+RELEASED_HEADS = 6
+"""Attention heads of the authors' released Pathfinding models, which come without settings."""
 
 
 def load(

@@ -159,11 +159,10 @@ def from_gymnasium(
 
 def longest_episode(env: Any) -> int:
     """The limit of steps of a Gymnasium environment, or a large number if it tells none."""
-    spec = getattr(env, "spec", None)
-    told = [
-        getattr(spec, "max_episode_steps", None),
-        getattr(getattr(env, "unwrapped", env), "max_steps", None),
-    ]
+    told = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
+    inner = getattr(env, "unwrapped", env)
+    if any(kind.__module__.startswith("minigrid.") for kind in type(inner).__mro__):
+        told.append(inner.max_steps)  # elsewhere, this may mean anything
     known = [int(limit) for limit in told if isinstance(limit, int) and limit > 0]
     return min(known, default=UNLIMITED)
 

@@ -21,6 +21,8 @@ from jaxtyping import Float, Float32, Shaped
 
 from wmg.tools.errors import BadInput, quote
 
+MASKS = ("_mask", "_present")
+"""How the key of a mask ends."""
 MOST_TEXTS = 10_000
 """Encoded texts that are remembered."""
 TEXT_SIZE = 64

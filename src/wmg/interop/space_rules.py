@@ -18,6 +18,7 @@ from jaxtyping import Float
 from wmg.interop.roles import Role
 from wmg.interop.space_factors import FactorPart, GridCells, Items, TableRows
 from wmg.interop.space_parts import (
+    MASKS,
     TEXT_SIZE,
     Encoder,
     OneHot,
@@ -31,8 +32,6 @@ from wmg.interop.space_parts import (
 )
 from wmg.tools.errors import BadInput, cut, quote
 
-MASKS = ("_mask", "_present")
-"""How the key of a mask ends."""
 MOST_ITEMS = 32
 """Factors of a sequence or graph, unless a role says otherwise."""
 MOST_ROWS = 64
@@ -379,7 +378,7 @@ def read_grid(space: Any, key: str, role: Role) -> GridValues:
     channels = space.shape[2] if len(space.shape) == 3 else 1
     low, high = _limits(space)
     shape = (-1, channels)
-    counts = tuple((high.reshape(shape).max(0) - low.min() + 1).tolist())
+    counts = tuple(map(int, high.reshape(shape).max(0) - low.min() + 1))
     wide = max(counts) > FEW_VALUES
     minigrid = role.values in (None, MINIGRID_VALUES) and wide and channels == 3
     if role.values is not None:
@@ -406,12 +405,13 @@ def read_grid(space: Any, key: str, role: Role) -> GridValues:
 
 
 def _limits(space: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and largest values, of the shape of the space."""
+    """The smallest and largest values, of the shape of the space. They are floats: the difference
+    of two whole numbers of 64 bits may not fit 64 bits."""
     if isinstance(space, spaces.Box):
-        return space.low.astype(np.int64), space.high.astype(np.int64)
+        return space.low.astype(float), space.high.astype(float)
     if isinstance(space, spaces.MultiBinary):
-        return np.zeros(space.shape, np.int64), np.ones(space.shape, np.int64)
-    return space.start.astype(np.int64), (space.start + space.nvec - 1).astype(np.int64)
+        return np.zeros(space.shape), np.ones(space.shape)
+    return space.start.astype(float), space.start.astype(float) + space.nvec - 1
 
 
 def is_binary(space: Any) -> bool:

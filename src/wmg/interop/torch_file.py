@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from wmg.tools.errors import BadInput
+from wmg.tools import files
+from wmg.tools.errors import BadInput, quote
 
 Kind = TypeVar("Kind")
 
@@ -87,12 +88,13 @@ def read_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The tensors of a state dict, as read-only arrays; nothing in the file is executed."""
     path = pathlib.Path(path)
     try:
-        if path.stat().st_size > LARGEST_FILE or not path.is_file():
-            raise _Refused(f"it is no file of at most {LARGEST_FILE:,} bytes")
-        data = path.read_bytes()
-        return _read_zip(data) if data.startswith(ZIP_MAGIC) else _read_old(data)
+        data = files.read_bounded(path, LARGEST_FILE)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # no regular file, or too large
+        raise BadInput(str(error)) from None
+    try:
+        return _read_zip(data) if data.startswith(ZIP_MAGIC) else _read_old(data)
     except _Refused as error:
         raise BadInput(f"{path} is not a readable PyTorch state dict: {error}") from None
 
@@ -113,7 +115,7 @@ def _read_zip(data: bytes) -> dict[str, np.ndarray]:
     def storage_bytes(storage: _Storage) -> tuple[bytes, int]:
         member = members.get(f"{roots[0]}data/{storage.key}")
         if member is None or len(member) != storage.length * storage.dtype.itemsize:
-            raise _Refused(f"storage {_quote(storage.key)} is missing or cut short")
+            raise _Refused(f"storage {quote(storage.key)} is missing or cut short")
         return member, 0
 
     state = _Pickle(io.BytesIO(members[roots[0] + "data.pkl"])).load()
@@ -149,17 +151,17 @@ def _read_old(data: bytes) -> dict[str, np.ndarray]:
     place = file.tell()
     for key in keys:
         if key not in storages or key in starts:
-            raise _Refused(f"storage {_quote(key)} is not part of it")
+            raise _Refused(f"storage {quote(key)} is not part of it")
         storage = storages[key]
         starts[key] = place + 8
         place = starts[key] + storage.length * storage.dtype.itemsize
         count = int.from_bytes(data[starts[key] - 8 : starts[key]], "little")
         if count != storage.length or place > len(data):
-            raise _Refused(f"storage {_quote(key)} is cut short")
+            raise _Refused(f"storage {quote(key)} is cut short")
 
     def storage_bytes(storage: _Storage) -> tuple[bytes, int]:
         if storage.key not in starts or storages[storage.key] != storage:
-            raise _Refused(f"storage {_quote(storage.key)} is missing")
+            raise _Refused(f"storage {quote(storage.key)} is missing")
         return data, starts[storage.key]
 
     return _arrays(state, storage_bytes)
@@ -170,7 +172,7 @@ def _tensors(state: Any) -> dict[str, _Tensor]:
         raise _Refused("it holds no dictionary of tensors")
     for name, tensor in state.items():
         if not isinstance(tensor, _Tensor):
-            raise _Refused(f"its entry {_quote(name)} is not a tensor")
+            raise _Refused(f"its entry {quote(name)} is not a tensor")
     return state
 
 
@@ -191,7 +193,7 @@ def _view(name: str, tensor: _Tensor, data: bytes, start: int) -> np.ndarray:
     last = tensor.offset + sum((length - 1) * stride for length, stride in steps)
     # The count, too: strides of zero make a tensor of any size out of one number.
     if not count or count > storage.length or last >= storage.length:
-        raise _Refused(f"tensor {_quote(name)} is empty or reaches outside its storage")
+        raise _Refused(f"tensor {quote(name)} is empty or reaches outside its storage")
     # A stride along a dimension of 1 is not used and may be anything.
     strides = [stride if n > 1 else 0 for n, stride in zip(*tensor[2:], strict=True)]
     strides = [stride * size for stride in strides]
@@ -266,7 +268,7 @@ class _Pickle:
         asked = f"{_expect(str, module)}.{_expect(str, name)}"
         allowed = (module, name) in (DICTIONARY, TENSOR, PARAMETER)
         if not allowed and not (module == "torch" and name in STORAGES):
-            raise _Refused(f"it asks for {_quote(asked)}, which no state dict needs")
+            raise _Refused(f"it asks for {quote(asked)}, which no state dict needs")
         self.stack.append(_Global(module, name))
 
     def _call(self, _: Any) -> None:
@@ -299,10 +301,6 @@ def _expect(kind: type[Kind], value: Any) -> Kind:
     if not isinstance(value, kind):
         raise TypeError
     return value
-
-
-def _quote(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:80] + "...")
 
 
 def _is_count(value: Any) -> bool:
@@ -359,11 +357,9 @@ def write_pth(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray]) -
             f"writing {os.fspath(path)} needs torch: pip install 'wmg[official]'"
         ) from None
     state = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
-    path = pathlib.Path(path)
-    part = path.with_name(path.name + ".part")
+    written = io.BytesIO()
+    torch.save(state, written, _use_new_zipfile_serialization=False)
     try:
-        torch.save(state, part, _use_new_zipfile_serialization=False)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:  # the latter for a missing folder
-        part.unlink(missing_ok=True)
-        raise BadInput(f"{path} cannot be written: {error}") from None
+        files.write_atomically(pathlib.Path(path), written.getvalue())
+    except OSError as error:
+        raise BadInput(f"{os.fspath(path)} cannot be written: {error.strerror}") from None

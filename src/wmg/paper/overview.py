@@ -2,11 +2,11 @@
 
 import json
 import pathlib
-from typing import Any
 
 from wmg.paper import report, result_file
 from wmg.paper.outcome import Outcome, on_grid, pool
 from wmg.paper.reproduce import GROUPED
+from wmg.paper.result_file import Json
 from wmg.paper.target import Target
 from wmg.paper.targets import TARGETS
 from wmg.paper.targets.babyai import authors_interval
@@ -14,7 +14,6 @@ from wmg.paper.verdict import number
 from wmg.tools.errors import BadInput
 from wmg.tools.files import write_atomically
 
-Json = dict[str, Any]
 TIMES = (1, 4, 16)
 """How many times fewer tests the table of intervals shows."""
 FORMATS = ("json", "md")

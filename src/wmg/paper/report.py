@@ -10,13 +10,13 @@ import numpy as np
 from wmg.paper import medians, result_file, verdict
 from wmg.paper.outcome import Outcome, other_settings, pool
 from wmg.paper.reproduce import GROUPED, LONGER
+from wmg.paper.result_file import Json
 from wmg.paper.target import Target
 from wmg.paper.verdict import number
 from wmg.tools import plots, stats
 from wmg.tools.errors import BadInput
 from wmg.tools.files import write_atomically
 
-Json = dict[str, Any]
 FIRST = ("worse", "better", "not judged", "matches", None)
 """The order in which a summary names verdicts: what does not match comes first."""
 

@@ -50,8 +50,6 @@ SCORES_LONGER = f"scores_in_{LONGER}_steps"
 TRAINING = "on_training_levels"
 """Where a result has what was solved while learning. Of 900,000 levels nearly all are new then."""
 AGAIN = "again-"
-RELEASED_HEADS = 6
-"""Attention heads of the authors' released Pathfinding models, which come without settings."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,13 +135,39 @@ def run_cell(
 
 def measure_cell(name: str, target: Target, cell: str, scale: Scale, place: pathlib.Path) -> bool:
     """Measure a cell that has no runs, unless that was done."""
-    if not (place / result_file.NAME).exists():
-        started, command = machine.now(), f"wmg reproduce {name} --cells {cell}"
-        command += " --again" if scale.again else ""
-        measured = MEASURES[target.measure](target.cells[cell], scale)
-        about = {"cell": cell, "command": command, "started": started, "ended": machine.now()}
-        result_file.write(place / result_file.NAME, {**measured, **about})
+    path = place / result_file.NAME
+    if path.exists():
+        for old, new in other_precision(path, target, cell, scale):
+            raise other(path, "precision", old, new)
+        return True
+    started, command = machine.now(), f"wmg reproduce {name} --cells {cell}"
+    if target.measure == "speed" and scale.precision is not None:
+        command += f" --precision {scale.precision}"
+    command += " --again" if scale.again else ""
+    measured = MEASURES[target.measure](target.cells[cell], scale)
+    about = {"cell": cell, "command": command, "started": started, "ended": machine.now()}
+    result_file.write(path, {**measured, **about})
     return True
+
+
+def other_precision(
+    path: pathlib.Path, target: Target, cell: str, scale: Scale
+) -> list[tuple[str, str]]:
+    """The precision of the speed in a file and the one that is asked for, where they differ."""
+    if target.measure != "speed":
+        return []
+    asked = scale.settings_of(target.cells[cell], runs=1, seed=0).precision
+    there = result_file.read(path).get("precision", asked)
+    alike = there in (asked, hardware.computed_precision(asked))
+    return [] if alike else [(there, asked)]
+
+
+def other(path: pathlib.Path, name: str, old: Any, new: Any) -> BadInput:
+    """The error of a result that is there with another setting than is asked for."""
+    return BadInput(
+        f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
+        "or choose another --out"
+    )
 
 
 def choose_series(out: pathlib.Path, wanted: list[tuple[str, Target, str]], scale: Scale) -> str:
@@ -165,8 +189,11 @@ def choose_series(out: pathlib.Path, wanted: list[tuple[str, Target, str]], scal
 
 def _state_of(place: pathlib.Path, target: Target, cell: str, scale: Scale) -> str:
     """Whether a series of a cell is 'complete', is 'missing' something, or has 'other' settings."""
+    path = place / result_file.NAME
     if target.measure not in GROUPED:
-        return "complete" if (place / result_file.NAME).exists() else "missing"
+        if not path.exists():
+            return "missing"
+        return "other" if other_precision(path, target, cell, scale) else "complete"
     groups = scale.groups_of(target)
     if target.measure in TRAINED:
         for there in filter(_is_begun, sorted(place.glob("group-*"))):
@@ -201,16 +228,13 @@ def check_asked(place: pathlib.Path, settings: Config) -> None:
             there = dataclasses.replace(there, steps=settings.steps)
             settings = train.pinned(settings)
         for name, old, new in config.differences(there, settings):
-            raise BadInput(
-                f"{path} has {name} = {old!r}, not {new!r}: run it beside that with --again, "
-                "or choose another --out"
-            )
-    for other in sorted(place.parent.glob(f"group-*/{result_file.NAME}")):
-        there = _settings_there(other.parent)[1]
+            raise other(path, name, old, new)
+    for beside in sorted(place.parent.glob(f"group-*/{result_file.NAME}")):
+        there = _settings_there(beside.parent)[1]
         ends = (each.seed + each.runs for each in (there, settings))
-        if other.parent != place and max(there.seed, settings.seed) < min(ends):
+        if beside.parent != place and max(there.seed, settings.seed) < min(ends):
             seed = max(there.seed, settings.seed)
-            raise BadInput(f"{other} holds the run of seed {seed} already: choose other groups")
+            raise BadInput(f"{beside} holds the run of seed {seed} already: choose other groups")
 
 
 def _is_test(data: Any) -> bool:
@@ -401,7 +425,7 @@ def score_checkpoint(cell: Cell, scale: Scale) -> dict[str, Any]:
     path = scale.checkpoints / cell.file
     if not path.is_file():
         raise BadInput(f"there is no {path}: name the folder of {cell.file} with --checkpoints")
-    trained, agent = official.load(path, heads=RELEASED_HEADS)
+    trained, agent = official.load(path, heads=official.RELEASED_HEADS)
     assert cell.config.env is not None
     env, agent = models.fit(agent, trained, cell.config.env)
     agent = lengthen(agent, trained, cell.config) if cell.enlarged else agent

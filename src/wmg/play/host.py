@@ -174,7 +174,7 @@ class HostEnvs(abc.ABC):
         if late.any():
             raise BadInput(
                 f"an episode goes on after {self.spec.max_steps:,} steps, the most that its "
-                "EnvSpec promises: raise max_steps"
+                "EnvSpec promises: raise max_steps (Gymnasium's is max_episode_steps)"
             )
         steps = dataclasses.replace(steps, total=self._total.copy())
         self._time[steps.begins], self._total[steps.begins] = 0, 0.0

@@ -22,15 +22,18 @@ TEMPORARY = ".{}.{}.tmp"
 def read_bounded(path: str | os.PathLike[str], most: int) -> bytes:
     """The bytes of a regular file; a ValueError if there are more than `most`."""
     path = pathlib.Path(path)
-    if not stat.S_ISREG(path.stat().st_mode):
+    about, too_large = path.stat(), f"{path} is too large: it has more than {most:,} bytes"
+    if not stat.S_ISREG(about.st_mode):
         raise ValueError(f"{path} is not a regular file")
+    if about.st_size > most:
+        raise ValueError(too_large)
     with path.open("rb") as file:
         pieces, left = [], most + 1
         while left and (piece := file.read(min(left, PIECE))):
             pieces.append(piece)
             left -= len(piece)
-    if not left:
-        raise ValueError(f"{path} is too large: it has more than {most:,} bytes")
+    if not left:  # it grew, or tells no size, as those in /proc
+        raise ValueError(too_large)
     return b"".join(pieces)
 
 

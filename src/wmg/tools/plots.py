@@ -19,6 +19,7 @@ DASHES = ("-", "--", ":")
 INK, QUIET, PALE, GRID = "#222222", "#6B6B6B", "#B0B0B0", "#E6E6E6"
 STYLE = {
     "svg.hashsalt": "wmg",
+    "text.parse_math": False,  # a folder's name may have dollar signs
     "font.size": 11,
     "text.color": INK,
     "axes.labelcolor": INK,

@@ -17,7 +17,7 @@ CURVE_POINTS = 200
 
 
 def draw(shared: Shared, path: pathlib.Path) -> None:
-    """Write the picture of a study to a PNG file."""
+    """Write the picture of a study to a PNG or SVG file."""
     history = shared.history()
     if not history:
         raise BadInput(f"{shared.study.study_name} has no finished run to draw")

@@ -134,9 +134,11 @@ def options(settings: Config, names: Sequence[str]) -> list[str]:
     for field in dict.fromkeys(name.partition(".")[0] for name in names):
         owner = next(part for part in PARTS if field in _fields(settings, part))
         value = getattr(getattr(settings, owner) if owner else settings, field)
-        option = f"{owner}.{field}" if owner else field
-        words += [f"--{option.replace('_', '-')}"]
-        words += map(str, value if isinstance(value, tuple) else (value,))
+        part, name = f"--{owner}." if owner else "--", field.replace("_", "-")
+        if isinstance(value, bool):
+            words += [part + name if value else f"{part}no-{name}"]
+        else:
+            words += [part + name, *map(str, value if isinstance(value, tuple) else (value,))]
     return words
 
 

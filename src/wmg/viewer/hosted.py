@@ -17,6 +17,8 @@ from wmg.types import Observation, Step
 
 History = tuple[int, ...]
 """The number of an episode, and the actions that were taken in it."""
+MOST_EPISODES = 10_000_000
+"""How many `wmg eval` plays at most. All seeds up to an episode's own are drawn."""
 
 
 class HostedEpisodes:
@@ -34,8 +36,12 @@ class HostedEpisodes:
 
     def reset(self, seed: int) -> tuple[History, Observation]:
         """The start of the episode that has this number in `wmg eval`."""
-        self._now = (int(seed),)
-        return self._now, self._host.reset(host.episode_seeds(self._test_seed, int(seed) + 1)[-1])
+        number = int(seed)
+        if not 0 <= number < MOST_EPISODES:
+            most = f"{MOST_EPISODES - 1:,}"
+            raise BadInput(f"an episode of {self.label} must be from 0 to {most}, got {number:,}")
+        self._now = (number,)
+        return self._now, self._host.reset(host.episode_seeds(self._test_seed, number + 1)[-1])
 
     def step(self, state: History, action: int) -> Step[History]:
         """What follows an action."""

@@ -1,7 +1,8 @@
 """Playing an episode step by step, with a snapshot of every moment to go back to.
 
-Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes. Only
-Sokoban's differ: `wmg eval` plays its levels in their order, and here they are drawn.
+Episode n plays as episode n of `wmg eval` does, chance and all, as long as nobody interferes. Two
+kinds differ: `wmg eval` plays Sokoban's levels in their order, and here they are drawn; and actions
+that are sampled for environments in Python have other random numbers (`wmg.viewer.hosted`).
 """
 
 import dataclasses

@@ -7,6 +7,7 @@ answered. Files come from a fixed table, so no path leads anywhere else.
 
 import asyncio
 import contextlib
+import errno
 import hmac
 import json
 import secrets
@@ -16,7 +17,7 @@ import webbrowser
 from collections.abc import Iterator
 from typing import Any
 
-from wmg.tools.errors import BadInput
+from wmg.tools.errors import BadInput, quote
 from wmg.viewer.session import ViewerSession
 
 try:
@@ -163,9 +164,14 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter for a name that is too long
+            taken = getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES)
             advice = "give another --port, or none to take a free one"
-            raise BadInput(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from None
+            advice = advice if taken else "--host must be an IPv4 address or name of this machine"
+            why = getattr(error, "strerror", error)
+            raise BadInput(
+                f"cannot listen on {quote(host)[1:-1]}:{port} ({why}): {advice}"
+            ) from None
         except OverflowError:
             raise BadInput(f"port must be from 0 to 65535, got {port}") from None
         listener.listen()

@@ -242,8 +242,13 @@ function show(next) {
   file = next;
   episode = 0;
   time = 0;
+  panels.forEach((panel) => panel.off.clear());
+  forget();
+}
+
+/** Forget what the server answered about steps. */
+function forget() {
   panels.forEach((panel) => {
-    panel.off.clear();
     panel.whatIf = null;
     panel.edges = null;
   });
@@ -261,6 +266,7 @@ function move(action) {
     const off = panels.map((panel, i) => offNodes(panel, timeOf(tracks()[i])));
     const answer = await live.act(time, action, off);
     answer.tracks.forEach(({ time: at, steps }, i) => tracks()[i].splice(at, Infinity, ...steps));
+    forget(); // what was asked about steps that are no longer there
     time += 1;
   });
 }
@@ -385,7 +391,9 @@ function explain() {
   const canSwitch = isLive && file.agents.some((agent) => agent.attention?.switchable);
   const rows = [
     ...file.actions.map(({ name, key }) => [keycap(key), isLive && key ? `do: ${name}` : null]),
-    ...Object.entries(KEYS).map(([key, [text]]) => [key === " " ? "space" : keycap(key), text]),
+    ...Object.entries(KEYS).map(([key, [text]]) =>
+      key === " " ? ["space", isLive ? text : null] : [keycap(key), text],
+    ),
   ];
   const list = html(
     "ul",
