@@ -66,6 +66,12 @@ def test_a_preset_is_trained_with_some_settings_changed():
     assert result.steps.tolist() == [24, 48] and result.finished
 
 
+def test_settings_of_the_agent_may_be_given_as_a_dictionary():
+    base, _ = training.experiment("pathfinding/wmg", None, None)
+    some, _ = training.experiment("pathfinding/wmg", None, {"slots": 3})
+    assert some == dataclasses.replace(base, agent=dataclasses.replace(base.agent, slots=3))
+
+
 def test_a_goal_may_be_given_as_a_dictionary_where_there_is_none():
     given = {"goal": {"episodes": 10}, "hyper": {"entropy": 0.5}}
     settings = training.changed(Config(), given)
@@ -152,6 +158,10 @@ def test_an_agent_of_ones_own_is_a_class():
         "an environment without a module": ({"env": "patfinding"}, "env must be one of babyai"),
         "steps in words": ({"env": "pathfinding", "steps": "5"}, "steps must be a positive whole"),
         "no folder to go on with": ({"resume": True}, "resume goes on with a run folder: give it"),
+        "an unknown setting of the agent": (
+            {"preset": "pathfinding/wmg", "agent": {"memos": 3}},
+            "agent has no setting 'memos'; it has memory, slots",
+        ),
         "no agent": ({"preset": "pathfinding/wmg", "agent": 3}, "agent must be a name, settings"),
     }.values(),
 )

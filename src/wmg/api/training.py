@@ -44,7 +44,7 @@ def train(
     - `env`: the environment: a name (`"pathfinding"`), settings, a Gymnasium ID (`"gym:ID"`), an
       import path (`"module:NAME"`), or an environment, class or function of your own.
     - `agent`: the agent: a name (`"gru"`), settings, the import path of a class, or a class that
-      derives from `wmg.Learner`.
+      derives from `wmg.Learner`; or a dictionary with the settings to change (`{"slots": 32}`).
     - `resume`: go on with the folder from its last checkpoint.
     - `branch_from`: start a new folder from the state of another one, with changed numbers.
     - `show`: whether progress is shown (by default on a terminal), or a function that is given a
@@ -113,7 +113,8 @@ def experiment(
     if env is not None:
         settings = dataclasses.replace(settings, env=named)
     if agent is not None:
-        settings = dataclasses.replace(settings, agent=find_agent(agent))
+        given = agent if isinstance(agent, dict) else find_agent(agent)
+        settings = changed(settings, {"agent": given})
     return settings, own
 
 
@@ -157,7 +158,7 @@ def changed(settings: Config, changes: dict[str, Any]) -> Config:
         inner = getattr(settings, name)
         if name == "goal" and inner is None:
             inner = Goal()
-        if isinstance(value, dict) and isinstance(inner, Hyper | Batched | Goal):
+        if isinstance(value, dict) and isinstance(inner, Hyper | Batched | Goal | AgentSettings):
             fields = [field.name for field in dataclasses.fields(inner)]
             if odd := sorted(set(value) - set(fields)):
                 raise BadInput(f"{name} has no setting {odd[0]!r}; it has {', '.join(fields)}")
