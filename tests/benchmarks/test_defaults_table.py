@@ -74,7 +74,7 @@ def test_the_page_has_the_settings_of_the_code(monkeypatch):
         f"| {batched.passes}, {batched.minibatches} | 1, 1 |",
         f"| {batched.clip:g}, {batched.trace:g} | not used |",
         f"| discount | {hyper.discount:g} | {papers.hyper.discount:g} |",
-        f"multiplied by {hyper.anneal:g} ten times on the way",
+        f"multiplied by {hyper.anneal:g} nine times on the way",
         f"| entropy bonus | {hyper.entropy:g} | {papers.hyper.entropy:g} |",
         f"| largest norm of the gradient | {hyper.grad_clip:g} | {papers.hyper.grad_clip:g} |",
         f"WMG with {agent.slots} Memos of {agent.memo_size} numbers, {agent.layers} layers, "
