@@ -120,13 +120,13 @@ class Session:
         """What to show. A run that has met its goal keeps its last score."""
         solved = None
         if self.goals is not None:
-            scores = np.where(self.diverged, float("nan"), self.goals.scores()).tolist()
-            solved = int(self.goals.met().sum())
+            scores, solved = self.goals.scores(), int(self.goals.met().sum())
+        known = np.isfinite(scores) & ~self.diverged
         return Progress(
             steps=until,
             total=self.settings.steps,
             rate=rate,
-            scores=[score for score in scores if np.isfinite(score)],
+            scores=np.array(scores)[known].tolist(),
             solved=solved,
             diverged=int(self.diverged.sum()),
             seconds=self.seconds,
