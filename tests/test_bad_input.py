@@ -261,7 +261,7 @@ BAD = {
     ),
     "no channels": (
         [*CNN, "--agent.channels", "8", "8", "0"],
-        "channels must be three whole numbers from 1 to 4,096, got (8, 8, 0)",
+        "channels must be a tuple of three whole numbers from 1 to 4,096, got (8, 8, 0)",
     ),
     "depth-N on BabyAI": (
         ["eval", "depth-2", "--env.level=GoToLocal"],

@@ -175,9 +175,9 @@ class Config:
     """Numbers that differ between runs, one value per run: learning_rate=1e-4,1.6e-4"""
 
     def __post_init__(self):
-        for name, (kind, wanted) in PARTS.items():
-            value = getattr(self, name)
-            require(isinstance(value, kind), name, value, wanted)
+        for name, kind in PARTS.items():
+            value, wanted = getattr(self, name), getattr(kind, "__name__", kind)
+            require(isinstance(value, kind), name, value, f"of type {wanted}")
         require_counts(self, largest=2_000_000_000, steps=1, report_every=1, seed=0)
         require_counts(self, largest=4096, t_max=1)
         require_counts(self, largest=100_000, runs=1)
@@ -224,14 +224,9 @@ def _parse_varied(item: str, runs: int) -> tuple[str, list[float]]:
     return name, values
 
 
-PARTS = {
-    "env": (EnvSettings | None, "settings of an environment, or None"),
-    "agent": (AgentSettings, "settings of an agent"),
-    "hyper": (Hyper, "a wmg.Hyper"),
-    "batched": (Batched, "a wmg.Batched"),
-    "goal": (Goal | None, "a wmg.Goal, or None"),
-}
-"""The fields of a `Config` that hold settings, and what they must be."""
+PARTS = {"env": EnvSettings | None, "agent": AgentSettings}
+PARTS |= {"hyper": Hyper, "batched": Batched, "goal": Goal | None}
+"""The types of the fields of a `Config` that hold settings."""
 HYPER_NAMES = tuple(field.name for field in dataclasses.fields(Hyper))
 
 

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     from wmg.types import Agent, Env, EnvSpec
 
-NOT_NAMED = (
-    "its settings do not name the environment, which was given as an object in Python: give it "
-    "again, as env=..."
-)
+NOT_NAMED = "the settings do not name the environment, an object: give it again, as env=..."
 IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -136,12 +133,12 @@ GIVEN: dict[str, Any] = {}
 def remember(thing: Any) -> str:
     """The import path of a class or function. In this process it need not be importable: one
     that is defined in a script, a notebook or another function is found as well."""
-    path = name = path_of(thing)
-    number = 1
-    # Several lambdas or local functions may share a name: each keeps its own.
-    while "<" in name and GIVEN.get(path, thing) is not thing:
-        number += 1
-        path = f"{name}#{number}"
+    for path, given in GIVEN.items():
+        if given is thing:
+            return path
+    path = path_of(thing)
+    if "<" in path and path in GIVEN:  # lambdas and local functions may share a name
+        path += f"#{len(GIVEN)}"
     GIVEN[path] = thing
     return path
 
@@ -186,9 +183,7 @@ def make_env(settings: EnvSettings | None, own: Any = None, *, shapes_only: bool
     if settings is None and own is None:
         raise BadInput(NOT_NAMED)
     if settings is not None and own is not None:
-        raise BadInput(
-            "the settings name an environment, and another is given as env: leave one of them out"
-        )
+        raise BadInput("the settings name an environment, and env is another: leave one out")
     if settings is None:
         return own
     missing = {settings.data: None} if shapes_only and settings.data else {}

@@ -97,7 +97,7 @@ def test_a_model_is_saved_and_loaded_without_its_environment(trained, tmp_path):
         model = wmg.load(name)
         assert model.spec == Bag(3).spec
         assert all(map(np.array_equal, jax.tree.leaves(model.agent), jax.tree.leaves(result.agent)))
-        with pytest.raises(BadInput, match="was given as an object in Python: give it again"):
+        with pytest.raises(BadInput, match="do not name the environment, an object: give it again"):
             model.evaluate(episodes=2)
         played = wmg.evaluate(model, 50, env=Bag(3))
         assert played == result.evaluate(episodes=50)

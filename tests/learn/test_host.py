@@ -178,7 +178,7 @@ def test_environments_of_a_run_have_the_same_seeds_alone_and_in_a_batch():
     [
         (
             {"env": PathfindingSettings()},
-            "name an environment, and another is given as env",
+            "the settings name an environment, and env is another",
         ),
         ({"goal": config.Goal()}, r"on the host there are no tests of a goal, got goal = Goal\("),
     ],

@@ -26,8 +26,7 @@ class ActiveRuns:
         self.names = self.names[stay]
 
     def shrink(self, ended: np.ndarray, steps: np.ndarray, long_ago: int) -> None:
-        """Drop runs that have `ended`, once at most a quarter of all runs (a sixteenth, ...) are
-        training, and have been since step `long_ago`.
+        """Drop runs that have `ended`, once few have been in training since step `long_ago`.
 
         `steps`: how many each run has taken. Batch sizes are a quarter of the runs, a sixteenth,
         and so on, so that they are the same after an interruption.

@@ -30,8 +30,7 @@ from wmg.types import Agent, EnvSpec
 
 FORMAT_VERSION = 2
 """Since version 2 the checksum covers the types and shapes of the arrays. Version 1 is read too."""
-FORMS = {"release": "one model", "resume": "the state of runs"}
-"""What a file of each form holds."""
+FORMS = {"release": "one model", "resume": "the state of runs"}  # what is in such a file
 Tree = TypeVar("Tree")
 
 

@@ -6,19 +6,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from wmg.runs.result import Progress
 from wmg.tools import scores as score_text
-
-if TYPE_CHECKING:
-    from wmg.runs.result import Progress
 
 COMPILING = "compiling ..."
 LINE_SECONDS = 5.0
 """Least time between two lines in a pipe."""
 
 
-def describe(progress: "Progress") -> str:
+def describe(progress: Progress) -> str:
     """One line: rate, score of the median and the best run, runs that solved or diverged."""
     scores, metric = progress.scores, progress.metric
     name = score_text.name(metric)
@@ -36,7 +33,7 @@ def describe(progress: "Progress") -> str:
     return ", ".join(parts)
 
 
-def remaining(progress: "Progress", first: "Progress") -> str:
+def remaining(progress: Progress, first: Progress) -> str:
     """The remaining time, by the speed since the first report of this session. Runs with a goal may
     end sooner."""
     if progress.finished:
@@ -62,7 +59,7 @@ class Display:
 
     start: Callable[[], None]
     """Says that programs are compiled, until the first report."""
-    show: "Callable[[Progress], None]"
+    show: Callable[[Progress], None]
 
 
 @contextlib.contextmanager
@@ -79,14 +76,14 @@ def _lines(file) -> Iterator[Display]:
     written: Progress | None = None
     due = float("-inf")
 
-    def write(progress: "Progress") -> None:
+    def write(progress: Progress) -> None:
         nonlocal written
         written = progress
         steps = f"{progress.steps:,} of {progress.total:,} steps"
         left = remaining(progress, kept[0])
         print(f"{steps}, {describe(progress)}, {left}", file=file, flush=True)
 
-    def show(progress: "Progress") -> None:
+    def show(progress: Progress) -> None:
         nonlocal due
         kept[1:] = [progress]
         if time.monotonic() >= due:
@@ -113,7 +110,7 @@ def _live(file) -> Iterator[Display]:
         task = bar.add_task("", total=None)
         first: Progress | None = None
 
-        def show(progress: "Progress") -> None:
+        def show(progress: Progress) -> None:
             nonlocal first
             first = first or progress
             text = f"{describe(progress)}, {remaining(progress, first)}"

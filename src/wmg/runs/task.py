@@ -44,14 +44,12 @@ def rule_for(settings: Config) -> Rule:
 def start_runs(settings: Config, env: Env) -> Run:
     """New runs. Each depends on its own seed alone, never on the batch it is in."""
     seeds = settings.seed + jnp.arange(settings.runs)
-    maker = registry.maker_of(settings.agent)
-    return _start_all(settings.agent, maker, rule_for(settings), env, seeds)
+    agent, rule = settings.agent, rule_for(settings)
+    return _start_all(agent, registry.maker_of(agent), rule, env, seeds)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))  # the maker is only part of the key
 def _start_all(settings: AgentSettings, maker: Any, rule: Rule, env: Env, seeds: jax.Array) -> Run:
-    del maker  # only part of the key of compiled programs
-
     def start(seed: jax.Array) -> Run:
         akey, rkey = jax.random.split(jax.random.key(seed))
         return rule.start(env, registry.make_agent(settings, env.spec, akey), rkey)

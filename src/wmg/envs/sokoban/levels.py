@@ -23,14 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, UInt8
 
-from wmg.envs.sokoban.settings import SIZE
 from wmg.tools import files
 
 WALL, FLOOR, TARGET, BOX, STORED, PLAYER, PLAYER_ON_TARGET = b"# .$*@+"
 MARKS = np.isin(np.arange(256), tuple(b"# .$*@+"))
 """Whether a byte is one of these characters."""
-BOXES = 4
-"""Boards of the compact form have a height and width of SIZE, and this many boxes and targets."""
+SIZE, BOXES = 10, 4
+"""Boards of the compact form have this height and width, and this many boxes and targets."""
 INNER = SIZE - 2
 COMPACT_BYTES = 15
 LARGEST = 64
