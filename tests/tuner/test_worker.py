@@ -311,6 +311,22 @@ def test_a_run_lost_before_it_had_all_its_values_is_not_queued_again(storage):
         assert not shared.trials(TrialState.RUNNING, TrialState.WAITING)
 
 
+@pytest.mark.parametrize(("error", "queued"), [(None, 1), ("out of memory", 0)])
+def test_a_run_freed_by_a_worker_that_was_killed_then_is_queued_once(storage, error, queued):
+    make(storage)
+    with study.opened(storage, "s") as shared:
+        add_running(shared)
+        if error:
+            (trial,) = shared.trials(TrialState.RUNNING)
+            shared.storage.set_trial_user_attr(trial._trial_id, worker.ERROR, error)
+        shared.study.tell(0, state=TrialState.FAIL)
+        monitor = worker.Monitor()
+        look(monitor, shared, worker.MISSED_BEATS)
+        assert not shared.trials(TrialState.WAITING), "its worker may be about to queue it"
+        look(monitor, shared, 5)
+        assert len(shared.trials(TrialState.WAITING)) == queued
+
+
 def test_two_monitors_queue_a_lost_run_once(storage):
     make(storage)
     with study.opened(storage, "s") as shared:

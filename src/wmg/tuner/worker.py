@@ -47,7 +47,9 @@ MISSED_BEATS = 3
 TOKEN = "token"
 BEATS = "beats"
 RETRY_OF = "retry_of"
-"""User attributes of a run: who has taken it, its beats, and the number of the run it replaces."""
+ERROR = "error"
+"""User attributes of a run: who has taken it, its beats, the number of the run it replaces, and the
+error that it failed with."""
 
 
 class Stopped(Exception):
@@ -199,34 +201,47 @@ class Monitor:
 
     def __init__(self) -> None:
         self.last_look = -math.inf
-        self.seen: dict[int, tuple[int | None, int]] = {}
-        """By trial: its beats, and how many looks ago they changed."""
+        self.seen: dict[tuple[int, TrialState], tuple[int | None, int]] = {}
+        """By trial and its state: its beats, and how many looks ago they changed."""
 
     def free_lost_runs(self, shared: Shared) -> None:
         """Look, unless the last look was less than a beat ago, and free the lost runs."""
         if time.monotonic() - self.last_look < shared.plan.beat:
             return
         self.last_look = time.monotonic()
-        running = shared.trials(TrialState.RUNNING)
-        self.seen = {trial._trial_id: self._compare(trial) for trial in running}
+        watched = [*shared.trials(TrialState.RUNNING), *half_freed(shared)]
+        self.seen = {(trial._trial_id, trial.state): self._compare(trial) for trial in watched}
         search = DGDSampler(shared.grid)
-        for trial in running:
-            if self.seen[trial._trial_id][1] >= MISSED_BEATS:
-                free(shared, trial.number, search.point(trial))
+        for trial in watched:
+            if self.seen[trial._trial_id, trial.state][1] >= MISSED_BEATS:
+                free(shared, trial.number, search.point(trial), trial.state)
 
     def _compare(self, trial: FrozenTrial) -> tuple[int | None, int]:
         beats = trial.user_attrs.get(BEATS)  # None: its worker has not counted yet
-        before, missed = self.seen.get(trial._trial_id, (beats, -1))
+        before, missed = self.seen.get((trial._trial_id, trial.state), (beats, -1))
         return beats, missed + 1 if beats == before else 0
 
 
-def free(shared: Shared, number: int, point: Point | None) -> None:
+def half_freed(shared: Shared) -> list[FrozenTrial]:
+    """Lost runs that are not queued again: the worker that freed them is about to do so, or was
+    killed before it could."""
+    trials = shared.study.get_trials(deepcopy=False)
+    queued = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    failed = [t for t in trials if t.state == TrialState.FAIL and ERROR not in t.user_attrs]
+    return [trial for trial in failed if trial.number not in queued]
+
+
+def free(
+    shared: Shared, number: int, point: Point | None, state: TrialState = TrialState.RUNNING
+) -> None:
     """Mark a run as failed and queue its point again. Only the first of several callers queues it.
 
-    `point` is None if the run was lost before it had all its values: it is not queued again.
+    `point` is None if the run was lost before it had all its values: it is not queued again. A run
+    whose `state` is FAIL has been marked before.
     """
     try:
-        shared.study.tell(number, state=TrialState.FAIL)
+        if state == TrialState.RUNNING:
+            shared.study.tell(number, state=TrialState.FAIL)
     except (UpdateFinishedTrialError, ValueError):  # it is finished, or was freed by another
         return
     if point is not None:
@@ -377,7 +392,7 @@ def give_up(shared: Shared, batch: list[ClaimedTrial], fault: str) -> None:
     """Mark runs as failed: they are not done again unless proposed again."""
     for claim in batch:
         with contextlib.suppress(UpdateFinishedTrialError, ValueError):
-            shared.storage.set_trial_user_attr(claim.trial_id, "error", fault[:500])
+            shared.storage.set_trial_user_attr(claim.trial_id, ERROR, fault[:500])
             shared.study.tell(claim.number, state=TrialState.FAIL)
 
 
