@@ -242,6 +242,8 @@ def free(
     try:
         if state == TrialState.RUNNING:
             shared.study.tell(number, state=TrialState.FAIL)
+        elif number not in [trial.number for trial in half_freed(shared)]:
+            return
     except (UpdateFinishedTrialError, ValueError):  # it is finished, or was freed by another
         return
     if point is not None:
