@@ -153,7 +153,7 @@ def measure_cell(name: str, target: Target, cell: str, scale: Scale, place: path
 def other_precision(
     path: pathlib.Path, target: Target, cell: str, scale: Scale
 ) -> list[tuple[str, str]]:
-    """The precision of the speed in a file and the one that is asked for, where they differ."""
+    """The stored and the asked precision of a measured speed, if they differ."""
     if target.measure != "speed":
         return []
     asked = scale.settings_of(target.cells[cell], runs=1, seed=0).precision
